@@ -1,4 +1,5 @@
-"""Benchmarks: `python -m benchmarks` runs all of them (`make bench`), `python -m benchmarks.NAME` one.
+"""Benchmarks: `python -m benchmarks` runs all of them (`make bench`), `python -m benchmarks.NAME`
+one.
 
 | name             | question                                                                             |
 |------------------|--------------------------------------------------------------------------------------|
@@ -16,6 +17,7 @@
 | `packing`        | how many runs should share a pack? Where `_BYTES_PER_PACK` comes from                |
 | `compilation`    | which of XLA's options compile and run fastest? Where `_compiled_scan`'s come from   |
 
-Tables are printed; numbers (CSV, JSON) and figures (PNG, SVG) go to results/benchmarks/. Absolute times are noisy and belong to
-the machine; ratios of times taken in turns within one run are what counts, so everything that is compared is measured that way.
+Tables are printed; numbers (CSV, JSON) and figures (PNG, SVG) go to results/benchmarks/. Absolute
+times are noisy and belong to the machine; ratios of times taken in turns within one run are what
+counts, so everything that is compared is measured that way.
 """

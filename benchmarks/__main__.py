@@ -1,7 +1,8 @@
-"""All benchmarks, one after the other, each in a process of its own: about a quarter of an hour on two idle cores.
+"""All benchmarks, one after the other, each in a process of its own: about a quarter of an hour on
+two idle cores.
 
-One that fails is named at the end, and the exit code is 1 then; the others are measured all the same. What an earlier run left is
-deleted first, so that all numbers are of one run.
+One that fails is named at the end, and the exit code is 1 then; the others are measured all the
+same. What an earlier run left is deleted first, so that all numbers are of one run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def main(names: tuple[str, ...] = NAMES) -> str | None:
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     load, began = os.getloadavg()[0], time.time()
-    failed = [name for number, name in enumerate(names, 1) if not _succeeds(name, f"{number} of {len(names)}")]
+    failed = [
+        name
+        for number, name in enumerate(names, 1)
+        if not _succeeds(name, f"{number} of {len(names)}")
+    ]
     run = {
         "date": time.strftime("%Y-%m-%d", time.gmtime(began)),
         "cores": os.cpu_count(),
@@ -47,13 +52,19 @@ def main(names: tuple[str, ...] = NAMES) -> str | None:
         "processor minutes": _processor_seconds() / 60,
         "failed": ", ".join(failed),
     }
-    (RESULTS / "run.json").write_text(json.dumps({"rows": [run]}, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / "run.json").write_text(
+        json.dumps({"rows": [run]}, indent=1) + "\n", encoding="utf-8"
+    )
     print(
         "{0} of {1} benchmarks in {minutes:.1f} min, {processor minutes:.1f} of processor time".format(
             len(names) - len(failed), len(names), **run
         )
     )
-    return f"failed, with their errors above: {', '.join(failed)}; the others were measured" if failed else None
+    return (
+        f"failed, with their errors above: {', '.join(failed)}; the others were measured"
+        if failed
+        else None
+    )
 
 
 def _succeeds(name: str, place: str) -> bool:

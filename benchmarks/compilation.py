@@ -1,7 +1,9 @@
-"""Compile time and run time of the training scan by XLA's options: where the options in `_compiled_scan` come from.
+"""Compile time and run time of the training scan by XLA's options: where the options in
+`_compiled_scan` come from.
 
-Two seeds with the 16 pairs of rates for each number of query tokens. Each compilation is of a scan never seen before, in one
-process; times are of the processor, all threads together, because both cores are busy in the 640 runs.
+Two seeds with the 16 pairs of rates for each number of query tokens. Each compilation is of a scan
+never seen before, in one process; times are of the processor, all threads together, because both
+cores are busy in the 640 runs.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def _cpu_seconds(name: str, n_queries: int) -> tuple[float, float]:
 
     options = {"xla_cpu_multi_thread_eigen": False} | OPTIONS[name]
     scan = jax.jit(
-        descent_scan._scan, static_argnames=("model", "optimiser", "one_stream", "population_only"), compiler_options=options
+        descent_scan._scan,
+        static_argnames=("model", "optimiser", "one_stream", "population_only"),
+        compiler_options=options,
     )
     with mock.patch.object(descent_scan, "_compiled_scan", return_value=scan):
         jax.clear_caches()
@@ -67,7 +71,11 @@ def _row(name: str, n_queries: int, compiling: float, running: float) -> dict[st
 
 def _total(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     mine = [row for row in rows if row["options"] == name]
-    sums = {quantity: sum(row[quantity] for row in mine) for quantity in mine[0] if quantity.endswith("(CPU s)")}
+    sums = {
+        quantity: sum(row[quantity] for row in mine)
+        for quantity in mine[0]
+        if quantity.endswith("(CPU s)")
+    }
     return {"options": name, "query tokens": "all"} | sums
 
 
@@ -80,11 +88,20 @@ def _draw(rows: list[dict[str, Any]]) -> None:
     axes = figure.subplots()
     for i, name in enumerate(OPTIONS):
         mine = [row for row in rows if row["options"] == name and row["query tokens"] != "all"]
-        x, y = ([row[quantity] for row in mine] for quantity in ("compile (CPU s)", "run, 160 runs (CPU s)"))
+        x, y = (
+            [row[quantity] for row in mine]
+            for quantity in ("compile (CPU s)", "run, 160 runs (CPU s)")
+        )
         axes.plot(x, y, "o", color=categorical(i), label=name)
         if i == 0:
             for row, a, b in zip(mine, x, y, strict=True):
-                axes.annotate(f"query tokens: {row['query tokens']}", (a, b), xytext=(6, 6), textcoords="offset points", fontsize=8)
+                axes.annotate(
+                    f"query tokens: {row['query tokens']}",
+                    (a, b),
+                    xytext=(6, 6),
+                    textcoords="offset points",
+                    fontsize=8,
+                )
     axes.set(xlabel="compiling (CPU s)", ylabel="160 runs (CPU s)", xlim=(0, None), ylim=(0, None))
     figure.legend(loc="outside right upper")
     publish_figure(figure, "compilation")

@@ -1,6 +1,8 @@
-"""The population flow of Focus and Dilution: six tokens to t = 5000, ten seeds of it, and how time grows with the vocabulary.
+"""The population flow of Focus and Dilution: six tokens to t = 5000, ten seeds of it, and how time
+grows with the vocabulary.
 
-The opponent is what one writes first: the closed-form gradient in NumPy, SciPy's LSODA with the same tolerances and no Jacobian.
+The opponent is what one writes first: the closed-form gradient in NumPy, SciPy's LSODA with the
+same tolerances and no Jacobian.
 """
 
 from __future__ import annotations
@@ -40,12 +42,16 @@ def main() -> None:
     _draw(rows)
     largest = max(drift, *(row["drift of invariants"] for row in rows))
     rows = [{"drift": largest, "plain SciPy and NumPy": plain_drift, "bar": DRIFT_BAR}]
-    publish("focus_dilution_invariants", f"largest change of an invariant, {min(TOKENS)} to {max(TOKENS)} tokens", rows)
+    publish(
+        "focus_dilution_invariants",
+        f"largest change of an invariant, {min(TOKENS)} to {max(TOKENS)} tokens",
+        rows,
+    )
 
 
 def timed() -> tuple[float, ...]:
-    """Seconds of one seed, with C and without, and of ten, largest drift of an invariant, and the same of the opponent with its
-    distance to us.
+    """Seconds of one seed, with C and without, and of ten, largest drift of an invariant, and the
+    same of the opponent with its distance to us.
     """
     import saccade
     from saccade.dynamics import flow_kernel
@@ -56,12 +62,18 @@ def timed() -> tuple[float, ...]:
     records: list[Any] = []
     one = seconds_of(lambda: records.append(saccade.flow(chain, t1=T_END)))
     ten = seconds_of(lambda: saccade.flow(chain, t1=T_END, seeds=10))
-    with mock.patch.object(flow_kernel, "_library", return_value=None):  # as where there was no compiler
+    with mock.patch.object(
+        flow_kernel, "_library", return_value=None
+    ):  # as where there was no compiler
         saccade.flow(chain, t1=10.0)
         without = seconds_of(lambda: saccade.flow(chain, t1=T_END))
     weights = weights_of(records[0].isel(seed=0))
     paths: list[Any] = []
-    plain = seconds_of(lambda: paths.append(_plain_flow(chain, [part[0] for part in weights], records[0].time.values)))
+    plain = seconds_of(
+        lambda: paths.append(
+            _plain_flow(chain, [part[0] for part in weights], records[0].time.values)
+        )
+    )
     gap = np.abs(paths[0][0] - weights.embedding).max()
     return one, without, ten, _drift(weights), plain, _drift(type(weights)(*paths[0])), float(gap)
 
@@ -81,7 +93,10 @@ def _plain_flow(chain: Any, start: list[np.ndarray], times: np.ndarray) -> list[
     ends = np.cumsum([matrix.size for matrix in start])
 
     def unpacked(y: np.ndarray) -> list[np.ndarray]:
-        return [part.reshape(*y.shape[1:], *shape) for part, shape in zip(np.split(y, ends[:-1]), shapes, strict=True)]
+        return [
+            part.reshape(*y.shape[1:], *shape)
+            for part, shape in zip(np.split(y, ends[:-1]), shapes, strict=True)
+        ]
 
     def downhill(t: float, y: np.ndarray) -> np.ndarray:
         embedding, query, key, projection = unpacked(y)
@@ -103,12 +118,19 @@ def _plain_flow(chain: Any, start: list[np.ndarray], times: np.ndarray) -> list[
         return -np.concatenate([slope.ravel() for slope in slopes])
 
     y0 = np.concatenate([matrix.ravel() for matrix in start])
-    solved = solve_ivp(downhill, (0.0, times[-1]), y0, method="LSODA", t_eval=times, rtol=RTOL, atol=ATOL)
-    return [part.reshape(-1, *shape) for part, shape in zip(np.split(solved.y.T, ends[:-1], axis=1), shapes, strict=True)]
+    solved = solve_ivp(
+        downhill, (0.0, times[-1]), y0, method="LSODA", t_eval=times, rtol=RTOL, atol=ATOL
+    )
+    return [
+        part.reshape(-1, *shape)
+        for part, shape in zip(np.split(solved.y.T, ends[:-1], axis=1), shapes, strict=True)
+    ]
 
 
 def _row(n_tokens: int) -> dict[str, Any]:
-    process = fresh_process(f"from benchmarks.focus_dilution import follow; answer = follow({n_tokens})")
+    process = fresh_process(
+        f"from benchmarks.focus_dilution import follow; answer = follow({n_tokens})"
+    )
     seconds, unknowns, evaluations, drift = process.answer
     return {
         "tokens": n_tokens,
@@ -122,7 +144,9 @@ def _row(n_tokens: int) -> dict[str, Any]:
 
 
 def follow(n_tokens: int) -> tuple[float, int, int, float]:
-    """Seconds of a flow in a running process, its unknowns, its evaluations of the velocity and the drift of its invariants."""
+    """Seconds of a flow in a running process, its unknowns, its evaluations of the velocity and the
+    drift of its invariants.
+    """
     import json
 
     import saccade
@@ -133,7 +157,12 @@ def follow(n_tokens: int) -> tuple[float, int, int, float]:
     records: list[Any] = []
     seconds = seconds_of(lambda: records.append(saccade.flow(chain, t1=T_END, n_times=100)))
     solver = json.loads(records[0].attrs["config"])["solver"]
-    return seconds, solver["n_unknowns"], solver["n_evaluations"], _drift(weights_of(records[0].isel(seed=0)))
+    return (
+        seconds,
+        solver["n_unknowns"],
+        solver["n_evaluations"],
+        _drift(weights_of(records[0].isel(seed=0))),
+    )
 
 
 def _draw(rows: list[dict[str, Any]]) -> None:
@@ -144,11 +173,27 @@ def _draw(rows: list[dict[str, Any]]) -> None:
     figure = Figure(figsize=(6, 5), layout="constrained")
     axes = figure.subplots()
     tokens = np.array([row["tokens"] for row in rows])
-    for i, (quantity, label) in enumerate({"running (s)": "in a running process", "cold (s)": "from a cold start"}.items()):
+    for i, (quantity, label) in enumerate(
+        {"running (s)": "in a running process", "cold (s)": "from a cold start"}.items()
+    ):
         axes.plot(tokens, [row[quantity] for row in rows], "o-", color=categorical(i), label=label)
     work = np.array([row["evaluations"] * row["tokens"] ** 2 for row in rows], dtype=float)
-    axes.plot(tokens, rows[-1]["running (s)"] * work / work[-1], ls="--", color="black", lw=1, label="evaluations x tokens$^2$")
-    axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="time to t = 5000 (s)", xticks=tokens, xticklabels=tokens)
+    axes.plot(
+        tokens,
+        rows[-1]["running (s)"] * work / work[-1],
+        ls="--",
+        color="black",
+        lw=1,
+        label="evaluations x tokens$^2$",
+    )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="tokens",
+        ylabel="time to t = 5000 (s)",
+        xticks=tokens,
+        xticklabels=tokens,
+    )
     axes.minorticks_off()
     axes.legend()
     publish_figure(figure, "focus_dilution_tokens")

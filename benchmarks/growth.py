@@ -1,9 +1,11 @@
-"""Time of a training step and peak memory against vocabulary and classes, to 100,000 tokens and 1,000 classes.
+"""Time of a training step and peak memory against vocabulary and classes, to 100,000 tokens and
+1,000 classes.
 
-Every token but queries and next tokens occurs in contexts: ten are common, the rest is split among the classes, two classes to a
-query. From a zero start a decoder row has a column for each class and one for all other tokens, so a step touches
-about tokens x (classes + 1) parameters; drawing its batch takes a count for each context and token of its class, 128 x tokens /
-classes in all. These are the theory's lines, through the corner and through 10 classes. Each point has its own process.
+Every token but queries and next tokens occurs in contexts: ten are common, the rest is split among
+the classes, two classes to a query. From a zero start a decoder row has a column for each class and
+one for all other tokens, so a step touches about tokens x (classes + 1) parameters; drawing its
+batch takes a count for each context and token of its class, 128 x tokens / classes in all. These
+are the theory's lines, through the corner and through 10 classes. Each point has its own process.
 """
 
 from __future__ import annotations
@@ -12,12 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import GIGABYTE, fresh_process, progress, publish, publish_figure, seconds_of
+from benchmarks.measuring import (
+    GIGABYTE,
+    fresh_process,
+    progress,
+    publish,
+    publish_figure,
+    seconds_of,
+)
 
 BAR = 4.0  # GB
 N_COMMON = 10
 VOCABULARIES = [(n_vocab, 10) for n_vocab in (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)]
-CLASSES = [(100_000, n_classes) for n_classes in (10, 30, 100, 300, 1_000)]  # the last one is the corner of both
+CLASSES = [
+    (100_000, n_classes) for n_classes in (10, 30, 100, 300, 1_000)
+]  # the last one is the corner of both
 _TOUCHED = 5e7  # parameters updated in the measured call: the steps are chosen for it
 
 
@@ -30,7 +41,9 @@ def main() -> None:
 
 
 def _measured(n_vocab: int, n_classes: int) -> dict[str, Any]:
-    process = fresh_process(f"from benchmarks.growth import step_seconds; answer = step_seconds({n_vocab}, {n_classes})")
+    process = fresh_process(
+        f"from benchmarks.growth import step_seconds; answer = step_seconds({n_vocab}, {n_classes})"
+    )
     return {
         "tokens": n_vocab,
         "classes": n_classes,
@@ -89,29 +102,41 @@ def _draw(found: dict[tuple[int, int], dict[str, Any]]) -> None:
     publish_figure(figure, "growth")
 
 
-def _draw_time(axes: Any, rows: list[dict[str, Any]], axis: str, found: dict[tuple[int, int], dict[str, Any]]) -> None:
-    """A step updates all parameters, and draws a count for each context and each token of its class."""
+def _draw_time(
+    axes: Any, rows: list[dict[str, Any]], axis: str, found: dict[tuple[int, int], dict[str, Any]]
+) -> None:
+    """A step updates all parameters, and draws a count for each context and each token of its
+    class.
+    """
     from saccade.report.style import categorical
 
-    x, parameters, tokens, classes = (np.array([row[name] for row in rows]) for name in (axis, "parameters", "tokens", "classes"))
+    x, parameters, tokens, classes = (
+        np.array([row[name] for row in rows]) for name in (axis, "parameters", "tokens", "classes")
+    )
     drawing, corner = found[CLASSES[0]], found[CLASSES[-1]]
     line = corner["time of a step (s)"] * parameters / corner["parameters"]
     axes.plot(x, line, color=categorical(1), label="theory: as parameters, tokens x classes")
     per_class = drawing["tokens"] / drawing["classes"]
     line = drawing["time of a step (s)"] * tokens / classes / per_class
     axes.plot(x, line, color=categorical(2), label="theory: as counts drawn, tokens / classes")
-    axes.plot(x, [row["time of a step (s)"] for row in rows], "o", color=categorical(0), label="measured")
+    axes.plot(
+        x, [row["time of a step (s)"] for row in rows], "o", color=categorical(0), label="measured"
+    )
     axes.set(xscale="log")
 
 
-def _draw_memory(axes: Any, rows: list[dict[str, Any]], axis: str, found: dict[tuple[int, int], dict[str, Any]]) -> None:
+def _draw_memory(
+    axes: Any, rows: list[dict[str, Any]], axis: str, found: dict[tuple[int, int], dict[str, Any]]
+) -> None:
     from saccade.report.style import categorical
 
     x, parameters = (np.array([row[name] for row in rows]) for name in (axis, "parameters"))
     corner = found[CLASSES[-1]]
     line = corner["peak memory (GB)"] * parameters / corner["parameters"]
     axes.plot(x, line, color=categorical(1), ls=":", label="theory: as parameters")
-    axes.plot(x, [row["peak memory (GB)"] for row in rows], "s", color=categorical(0), label="measured")
+    axes.plot(
+        x, [row["peak memory (GB)"] for row in rows], "s", color=categorical(0), label="measured"
+    )
     axes.axhline(BAR, color="black", ls="--", lw=1, label=f"bar: {BAR:g} GB")
 
 

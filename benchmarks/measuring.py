@@ -25,8 +25,9 @@ GIGABYTE = 1e9
 
 Item = TypeVar("Item")
 
-# Some read the peak from the parent, as `ru_maxrss` of the child (1), some from /proc in the child itself (2). We do (2) where
-# there is a /proc: on Linux `ru_maxrss` outlives exec, so (1) is never below what the parent used when it started the child.
+# Some read the peak from the parent, as `ru_maxrss` of the child (1), some from /proc in the child
+# itself (2). We do (2) where there is a /proc: on Linux `ru_maxrss` outlives exec, so (1) is never
+# below what the parent used when it started the child.
 _LAST_WORDS = """
 import json, pathlib, resource, sys
 status = pathlib.Path("/proc/self/status")
@@ -37,7 +38,9 @@ print(json.dumps({"peak_bytes": int(kilobytes) * 1024 or other, "answer": global
 
 
 class Process(NamedTuple):
-    """`seconds`: from start to exit, by the parent's clock. `answer`: what the code left under this name."""
+    """`seconds`: from start to exit, by the parent's clock. `answer`: what the code left under this
+    name.
+    """
 
     seconds: float
     peak_bytes: int
@@ -45,14 +48,18 @@ class Process(NamedTuple):
 
 
 def fresh_process(code: str, **environment: str) -> Process:
-    """Run `code` in a new interpreter. JAX's compilation cache is off unless `environment` turns it on."""
+    """Run `code` in a new interpreter. JAX's compilation cache is off unless `environment` turns it
+    on.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     started = time.perf_counter()
     command = [sys.executable, "-c", code + _LAST_WORDS]
     ended = subprocess.run(command, cwd=ROOT, env=inherited | environment, stdout=subprocess.PIPE)
     seconds = time.perf_counter() - started
     if ended.returncode:
-        raise SystemExit(f"`{code.strip().splitlines()[-1]}` ended with exit code {ended.returncode}; its error is above.")
+        raise SystemExit(
+            f"`{code.strip().splitlines()[-1]}` ended with exit code {ended.returncode}; its error is above."
+        )
     return Process(seconds, **json.loads(ended.stdout.splitlines()[-1]))
 
 
@@ -62,8 +69,12 @@ def seconds_of(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def interleaved(jobs: Mapping[Item, Callable[[], Any]], repeats: int, label: str) -> dict[Item, list[float]]:
-    """Seconds of each job, after one warm-up each. Jobs take turns, so that a slow minute of the machine falls on all of them."""
+def interleaved(
+    jobs: Mapping[Item, Callable[[], Any]], repeats: int, label: str
+) -> dict[Item, list[float]]:
+    """Seconds of each job, after one warm-up each. Jobs take turns, so that a slow minute of the
+    machine falls on all of them.
+    """
     times: dict[Item, list[float]] = {name: [] for name in jobs}
     for turn in progress(range(repeats + 1), label):
         for name, work in jobs.items():
@@ -92,7 +103,9 @@ def publish(name: str, title: str, rows: list[dict[str, Any]], note: str = "") -
     from rich.table import Table
 
     columns = max(rows, key=len)
-    table = Table(*columns, title=title, title_justify="left", caption=note or None, caption_justify="left")
+    table = Table(
+        *columns, title=title, title_justify="left", caption=note or None, caption_justify="left"
+    )
     for row in rows:
         table.add_row(*(_shown(row.get(column, "")) for column in columns))
     Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -1,9 +1,12 @@
-"""The opponents: the same training in PyTorch, written with care, and written the way the paper's public code does it.
+"""The opponents: the same training in PyTorch, written with care, and written the way the paper's
+public code does it.
 
-Both have one-hot tokens, softmax over positions, autograd, and one run at a time. With care, the row of attention logits of a
-sequence's query is looked up first. The paper's code multiplies every key by all of Z, as if any token could be the query, and then
-picks the query's column (`all_queries`). The numbers are the same. Neither is slowed down nor tuned by hand. They train on the
-batches they are given, so that their numbers can be laid beside Saccade's; `sampled_batches` draws them as the user would.
+Both have one-hot tokens, softmax over positions, autograd, and one run at a time. With care, the
+row of attention logits of a sequence's query is looked up first. The paper's code multiplies every
+key by all of Z, as if any token could be the query, and then picks the query's column
+(`all_queries`). The numbers are the same. Neither is slowed down nor tuned by hand. They train on
+the batches they are given, so that their numbers can be laid beside Saccade's; `sampled_batches`
+draws them as the user would.
 """
 
 from __future__ import annotations
@@ -50,7 +53,12 @@ class OneLayerTransformer(nn.Module):
 
 
 def train(
-    model: OneLayerTransformer, batches: Iterable[Batch], *, lr_decoder: float, lr_attention: float, momentum: float = 0.9
+    model: OneLayerTransformer,
+    batches: Iterable[Batch],
+    *,
+    lr_decoder: float,
+    lr_attention: float,
+    momentum: float = 0.9,
 ) -> None:
     """SGD with momentum, a rate for each matrix; a step for each batch."""
     optimisers = [
@@ -66,8 +74,13 @@ def train(
             optimiser.step()
 
 
-def sampled_batches(task: SequenceClasses, *, steps: int = 100, batch: int = 128, context: int = 127) -> Iterator[Batch]:
-    class_weight, token_prob = torch.tensor(task.class_weight), torch.tensor(task.token_prob, dtype=torch.float32)
+def sampled_batches(
+    task: SequenceClasses, *, steps: int = 100, batch: int = 128, context: int = 127
+) -> Iterator[Batch]:
+    class_weight, token_prob = (
+        torch.tensor(task.class_weight),
+        torch.tensor(task.token_prob, dtype=torch.float32),
+    )
     query, next_token = torch.tensor(task.query), torch.tensor(task.next_token)
     for _ in range(steps):
         classes = torch.multinomial(class_weight, batch, replacement=True)
@@ -76,7 +89,14 @@ def sampled_batches(task: SequenceClasses, *, steps: int = 100, batch: int = 128
 
 
 def given_batches(task: SequenceClasses, blocks: TokenBlocks, draws: Draws) -> Iterator[Batch]:
-    """Saccade's drawn counts spelled out as sequences; without positions any order of the tokens is the same context."""
+    """Saccade's drawn counts spelled out as sequences; without positions any order of the tokens is
+    the same context.
+    """
     for classes, counts in zip(draws.classes, draws.counts, strict=True):
-        tokens = [np.repeat(blocks.slots[n], row.astype(int)) for n, row in zip(classes, counts, strict=True)]
-        yield Batch(*map(torch.tensor, (np.stack(tokens), task.query[classes], task.next_token[classes])))
+        tokens = [
+            np.repeat(blocks.slots[n], row.astype(int))
+            for n, row in zip(classes, counts, strict=True)
+        ]
+        yield Batch(
+            *map(torch.tensor, (np.stack(tokens), task.query[classes], task.next_token[classes]))
+        )

@@ -1,10 +1,12 @@
-"""Training on text with the recorder on, against the same model in a plain PyTorch loop with whole logits, at the paper's sizes.
+"""Training on text with the recorder on, against the same model in a plain PyTorch loop with whole
+logits, at the paper's sizes.
 
-28,782 words, width 200, batches of 20 x 35 tokens, plain SGD with clipping, one layer as in Fig. 7 of [tian2023]. Memory is the
-peak of a process that trains, less what was resident in it before, after both ways had trained on a hundred words: libraries are
-left out; parameters, gradients, what malloc keeps back and what looking takes are in. Whole logits are larger than anything malloc
-keeps for later (32 MB), so the plain loop gives them back at every step. Speed is measured in one process, in turns, so that a slow
-minute of the machine falls on both.
+28,782 words, width 200, batches of 20 x 35 tokens, plain SGD with clipping, one layer as in Fig. 7
+of [tian2023]. Memory is the peak of a process that trains, less what was resident in it before,
+after both ways had trained on a hundred words: libraries are left out; parameters, gradients, what
+malloc keeps back and what looking takes are in. Whole logits are larger than anything malloc keeps
+for later (32 MB), so the plain loop gives them back at every step. Speed is measured in one
+process, in turns, so that a slow minute of the machine falls on both.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def main() -> None:
 
 def _memory(way: str) -> int:
     """Bytes that one way of training takes at most."""
-    process = fresh_process(f"from benchmarks import text_training as t; answer = t.resident(); t.{way}({STEPS_TO_PEAK})")
+    process = fresh_process(
+        f"from benchmarks import text_training as t; answer = t.resident(); t.{way}({STEPS_TO_PEAK})"
+    )
     return process.peak_bytes - process.answer
 
 
@@ -63,7 +67,9 @@ def resident() -> int:
 
 def timed() -> dict[str, float]:
     """Tokens a second of each way, the median over turns."""
-    times = interleaved({way: partial(globals()[way], STEPS) for way in WAYS}, REPEATS, "training on text")
+    times = interleaved(
+        {way: partial(globals()[way], STEPS) for way in WAYS}, REPEATS, "training on text"
+    )
     return {way: STEPS * BATCH * CONTEXT / median(seconds) for way, seconds in times.items()}
 
 
@@ -72,17 +78,23 @@ def corpus(n_vocab: int) -> Any:
     import numpy as np
 
     chance = 1 / np.arange(1, n_vocab + 1)
-    words = np.random.default_rng(0).choice(n_vocab, 100_000, p=chance / chance.sum()).astype(np.uint16)
+    words = (
+        np.random.default_rng(0).choice(n_vocab, 100_000, p=chance / chance.sum()).astype(np.uint16)
+    )
     return SimpleNamespace(train=words, valid=words[:10_000], n_vocab=n_vocab, name="zipf", hash="")
 
 
 def every_look(steps: int, n_vocab: int = N_VOCAB) -> None:
-    """`train_text` as it is: its log-spaced looks, most of the steps of so short a run, are all made."""
+    """`train_text` as it is: its log-spaced looks, most of the steps of so short a run, are all
+    made.
+    """
     watched_loop(steps, n_vocab, budget=None)
 
 
 def watched_loop(steps: int, n_vocab: int = N_VOCAB, budget: float | None = 0.02) -> None:
-    """The same, its looks within the budget that `saccade.watch` has by default: in so short a run the first three."""
+    """The same, its looks within the budget that `saccade.watch` has by default: in so short a run
+    the first three.
+    """
     from saccade.dynamics.training import train_text
     from saccade.model.transformer import TransformerConfig
 
@@ -116,9 +128,13 @@ def plain_loop(steps: int, n_vocab: int = N_VOCAB) -> None:
         {"params": list(model.mlp_parameters()), "lr": 10.0},
     ]
     optimiser = torch.optim.SGD(groups, fused=True)
-    streams = torch.tensor(corpus(n_vocab).train.astype("int64"))[: 100_000 // BATCH * BATCH].view(BATCH, -1)
+    streams = torch.tensor(corpus(n_vocab).train.astype("int64"))[: 100_000 // BATCH * BATCH].view(
+        BATCH, -1
+    )
     for step in range(steps):
-        ids, following = (streams[:, step * CONTEXT + shift : (step + 1) * CONTEXT + shift] for shift in (0, 1))
+        ids, following = (
+            streams[:, step * CONTEXT + shift : (step + 1) * CONTEXT + shift] for shift in (0, 1)
+        )
         optimiser.zero_grad()
         loss = F.cross_entropy(model(ids).flatten(0, 1), following.flatten())
         loss.backward()

@@ -1,8 +1,10 @@
-"""Reading text: megabytes a second for words, byte pairs and characters, beside the `tokenizers` library, and for counting.
+"""Reading text: megabytes a second for words, byte pairs and characters, beside the `tokenizers`
+library, and for counting.
 
-`corpus` is the whole way from files to ranked ids on disk, with an empty cache, for byte pairs with learning the merges; done once.
-The library reads the same text in the same batches: its own word level with the same rules, and the same byte pairs.
-WikiText-2 is read where the variable SACCADE_DATA names a folder that has it; the embedded text always.
+`corpus` is the whole way from files to ranked ids on disk, with an empty cache, for byte pairs with
+learning the merges; done once. The library reads the same text in the same batches: its own word
+level with the same rules, and the same byte pairs. WikiText-2 is read where the variable
+SACCADE_DATA names a folder that has it; the embedded text always.
 """
 
 from __future__ import annotations
@@ -43,26 +45,39 @@ def _rows(source: str) -> list[dict[str, Any]]:
     timed: dict[tuple[str, str], float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in TOKENISERS:
-            timed[name, "corpus"] = seconds_of(lambda name=name: made.update({name: corpus(source, tokenizer=name, cache=folder)}))
+            timed[name, "corpus"] = seconds_of(
+                lambda name=name: made.update({name: corpus(source, tokenizer=name, cache=folder)})
+            )
         jobs = _jobs(source, made, pieces)
-        timed |= {job: median(seconds_of(jobs[job]) for _ in range(REPEATS)) for job in progress(list(jobs), source)}
+        timed |= {
+            job: median(seconds_of(jobs[job]) for _ in range(REPEATS))
+            for job in progress(list(jobs), source)
+        }
     rates = {job: megabytes / seconds for job, seconds in timed.items()}
     return [
         {"text": source, "MB": megabytes, "tokeniser": tokeniser, "work": work, "MB/s": rate}
-        | ({"library (MB/s)": rates[tokeniser, LIBRARY]} if work == "tokenise" and (tokeniser, LIBRARY) in rates else {})
+        | (
+            {"library (MB/s)": rates[tokeniser, LIBRARY]}
+            if work == "tokenise" and (tokeniser, LIBRARY) in rates
+            else {}
+        )
         for (tokeniser, work), rate in rates.items()
         if work != LIBRARY
     ]
 
 
-def _jobs(source: str, made: dict[str, Any], pieces: list[str]) -> dict[tuple[str, str], Callable[[], Any]]:
+def _jobs(
+    source: str, made: dict[str, Any], pieces: list[str]
+) -> dict[tuple[str, str], Callable[[], Any]]:
     jobs: dict[tuple[str, str], Callable[[], Any]] = {}
     for name, corpus in made.items():
         jobs[name, "tokenise"] = lambda corpus=corpus: _tokenise(corpus, pieces)
         if name != "character":
             jobs[name, LIBRARY] = lambda corpus=corpus: _library(corpus).encode_batch_fast(pieces)
         jobs[name, "count pairs"] = lambda corpus=corpus: _count(corpus)
-        jobs[name, "read from the cache"] = lambda name=name, corpus=corpus: _again(source, name, corpus.folder.parent)
+        jobs[name, "read from the cache"] = lambda name=name, corpus=corpus: _again(
+            source, name, corpus.folder.parent
+        )
     jobs["word", "P(l|m,n) of the first query"] = lambda: made["word"].context_law(0)
     return jobs
 
@@ -101,7 +116,9 @@ def _library(corpus: Any) -> Any:
     words = {word: number for number, word in enumerate(corpus.vocabulary)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     blank = normalizers.Replace(Regex("<br />|[;:]"), " ")
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace('"', ""), blank])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Lowercase(), normalizers.Replace('"', ""), blank]
+    )
     marks = pre_tokenizers.Split(Regex("['.,()!?]"), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks])
     return tokenizer

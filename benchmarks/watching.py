@@ -1,13 +1,17 @@
-"""What watching costs: one look against one forward pass and how it grows with tokens, extra memory on twelve layers and heads of
-1024 tokens, memory of closing a run, and time in the training of a small GPT.
+"""What watching costs: one look against one forward pass and how it grows with tokens, extra memory
+on twelve layers and heads of 1024 tokens, memory of closing a run, and time in the training of a
+small GPT.
 
-Extra memory is the highest that the process reaches while a look computes statistics, above what it holds at the same place of a
-plain forward pass: whatever a model needs elsewhere cannot hide it. Beside it, how far the highest of a whole look is above that of
-a whole forward pass, by turns in one process (a model's feed-forward layers may need more than a look does), and what all attention
-maps would take. Modules are loaded before, and free memory is handed back before the kernel's high-water mark is set back (Linux).
-A look and a forward pass are compared by processor time in one process, by turns. Closing writes the record of looks of 144 heads
-and 128 tokens: its peak is that of Python's own memory, above what is held before. Training is 200 steps, a look every 100, with no
-budget to thin them; beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns.
+Extra memory is the highest that the process reaches while a look computes statistics, above what it
+holds at the same place of a plain forward pass: whatever a model needs elsewhere cannot hide it.
+Beside it, how far the highest of a whole look is above that of a whole forward pass, by turns in
+one process (a model's feed-forward layers may need more than a look does), and what all attention
+maps would take. Modules are loaded before, and free memory is handed back before the kernel's
+high-water mark is set back (Linux). A look and a forward pass are compared by processor time in one
+process, by turns. Closing writes the record of looks of 144 heads and 128 tokens: its peak is that
+of Python's own memory, above what is held before. Training is 200 steps, a look every 100, with no
+budget to thin them; beside it, the same statistics of attention taken the plain way, from all maps
+that an eager model returns.
 """
 
 from __future__ import annotations
@@ -33,11 +37,30 @@ MEMORY_TURNS = 2
 def main() -> None:
     (extra, beyond), maps = _answer("memory()"), LAYERS * BATCH * HEADS * LENGTHS[-1] ** 2 * 4
     rows = [
-        {"what": "watch, one look", "extra (MB)": extra / 1e6, "of all maps": extra / maps, "bar": MEMORY_BAR},
-        {"what": "its peak above that of a forward pass", "extra (MB)": beyond / 1e6, "of all maps": beyond / maps, "bar": ""},
-        {"what": "all maps, by arithmetic", "extra (MB)": maps / 1e6, "of all maps": 1.0, "bar": ""},
+        {
+            "what": "watch, one look",
+            "extra (MB)": extra / 1e6,
+            "of all maps": extra / maps,
+            "bar": MEMORY_BAR,
+        },
+        {
+            "what": "its peak above that of a forward pass",
+            "extra (MB)": beyond / 1e6,
+            "of all maps": beyond / maps,
+            "bar": "",
+        },
+        {
+            "what": "all maps, by arithmetic",
+            "extra (MB)": maps / 1e6,
+            "of all maps": 1.0,
+            "bar": "",
+        },
     ]
-    publish("watching_memory", f"{LAYERS} layers, {HEADS} heads, {LENGTHS[-1]} tokens, batch {BATCH}", rows)
+    publish(
+        "watching_memory",
+        f"{LAYERS} layers, {HEADS} heads, {LENGTHS[-1]} tokens, batch {BATCH}",
+        rows,
+    )
     looks = [_look_row(length) for length in progress(LENGTHS, "a look by tokens")]
     publish("watching_look", f"{LAYERS} layers, {HEADS} heads, one sequence, processor time", looks)
     held = [_answer(f"closed({n})") for n in progress(LOOKS, "closing")]
@@ -45,12 +68,28 @@ def main() -> None:
         {"looks": n, "extra (MB)": extra, "times the fewest": extra / held[0], "bar": "flat"}
         for n, extra in zip(LOOKS, held, strict=True)
     ]
-    publish("watching_close", f"peak memory of closing a run of {LAYERS} layers, {HEADS} heads, 128 tokens", closing)
+    publish(
+        "watching_close",
+        f"peak memory of closing a run of {LAYERS} layers, {HEADS} heads, 128 tokens",
+        closing,
+    )
     _draw(looks, closing)
     looking, naive, training = _answer("timed()")
     rows = [
-        {"what": "watch", "looking (s)": looking, "training (s)": training, "overhead": looking / training, "bar": TIME_BAR},
-        {"what": "output_attentions=True", "looking (s)": naive, "training (s)": training, "overhead": naive / training, "bar": ""},
+        {
+            "what": "watch",
+            "looking (s)": looking,
+            "training (s)": training,
+            "overhead": looking / training,
+            "bar": TIME_BAR,
+        },
+        {
+            "what": "output_attentions=True",
+            "looking (s)": naive,
+            "training (s)": training,
+            "overhead": naive / training,
+            "bar": "",
+        },
     ]
     publish("watching_time", f"a small GPT, {STEPS} steps, a look every {EVERY}", rows)
 
@@ -61,7 +100,13 @@ def _answer(call: str) -> Any:
 
 def _look_row(length: int) -> dict[str, Any]:
     forward, look = _answer(f"compared({length})")
-    return {"tokens": length, "forward (s)": forward, "look (s)": look, "ratio": look / forward, "bar": RATIO_BAR}
+    return {
+        "tokens": length,
+        "forward (s)": forward,
+        "look (s)": look,
+        "ratio": look / forward,
+        "bar": RATIO_BAR,
+    }
 
 
 def _large(length: int, batch: int) -> tuple[Any, Any]:
@@ -69,14 +114,18 @@ def _large(length: int, batch: int) -> tuple[Any, Any]:
     import transformers
 
     torch.manual_seed(0)
-    config = transformers.GPT2Config(n_layer=LAYERS, n_head=HEADS, n_positions=length, vocab_size=N_VOCAB)
+    config = transformers.GPT2Config(
+        n_layer=LAYERS, n_head=HEADS, n_positions=length, vocab_size=N_VOCAB
+    )
     model = transformers.GPT2LMHeadModel._from_config(config, attn_implementation="sdpa")
     model.lm_head = torch.nn.Identity()  # logits would hide everything else
     return model.eval(), torch.randint(0, N_VOCAB, (batch, length))
 
 
 def memory() -> tuple[float, float]:
-    """Bytes of a look while it computes statistics, and of its peak, each above those of a forward pass."""
+    """Bytes of a look while it computes statistics, and of its peak, each above those of a forward
+    pass.
+    """
     import tempfile
     from unittest import mock
 
@@ -99,11 +148,17 @@ def memory() -> tuple[float, float]:
         reached.append(_highest())
         return found
 
-    with tempfile.TemporaryDirectory() as folder, saccade.watch(model, probe, out=f"{folder}/run", weights=False) as recorder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        saccade.watch(model, probe, out=f"{folder}/run", weights=False) as recorder,
+    ):
         recorder.observe(0)  # whatever is loaded once is there now
         with Capture(lambda call: held.append(_set_back()), model):
             forward()
-        turns = [(_rise(forward), _rise(lambda turn=turn: recorder.observe(turn))) for turn in range(1, MEMORY_TURNS + 1)]
+        turns = [
+            (_rise(forward), _rise(lambda turn=turn: recorder.observe(turn)))
+            for turn in range(1, MEMORY_TURNS + 1)
+        ]
         with mock.patch.object(look, "statistics", noted):
             recorder.observe(MEMORY_TURNS + 1)
     plain, looking = zip(*turns, strict=True)
@@ -132,7 +187,9 @@ def _highest() -> int:
 
 
 def compared(length: int) -> tuple[float, float]:
-    """Processor seconds of a forward pass, the least of two, and of all that a look does but weights, taken more rarely."""
+    """Processor seconds of a forward pass, the least of two, and of all that a look does but
+    weights, taken more rarely.
+    """
     import torch
 
     from saccade.observe.look import look
@@ -141,7 +198,9 @@ def compared(length: int) -> tuple[float, float]:
 
     model, ids = _large(length, 1)
     probe = Probe(ids)
-    tokens = LayerTokens(model, probe, TokenStatistics.count(probe.documents(), probe_ids=probe.all_ids()))
+    tokens = LayerTokens(
+        model, probe, TokenStatistics.count(probe.documents(), probe_ids=probe.all_ids())
+    )
 
     def forward() -> None:
         with torch.no_grad():
@@ -174,10 +233,19 @@ def closed(n_looks: int) -> float:
     from saccade.report.watched_files import write_watched
 
     rng = np.random.default_rng(0)
-    heads = {name: rng.random((LAYERS, HEADS)) for name in ("entropy", "relative_entropy", "sink_mass", "moved")}
+    heads = {
+        name: rng.random((LAYERS, HEADS))
+        for name in ("entropy", "relative_entropy", "sink_mass", "moved")
+    }
     definitions = {name: list(DEFINITIONS[name]) for name in DEFINITIONS}
     config = {"task": "made up", "thinned": []}
-    about = {"config": config, "axes": dict(AXES), "coords": {}, "definitions": definitions, "wall_time_s": 0.0}
+    about = {
+        "config": config,
+        "axes": dict(AXES),
+        "coords": {},
+        "definitions": definitions,
+        "wall_time_s": 0.0,
+    }
     with tempfile.TemporaryDirectory() as folder:
         log = ObservationLog(folder, about)
         for step in range(n_looks):
@@ -199,7 +267,9 @@ def timed() -> tuple[float, float, float]:
     import saccade
 
     torch.manual_seed(0)
-    config = transformers.GPT2Config(n_layer=4, n_head=4, n_embd=128, n_positions=128, vocab_size=512)
+    config = transformers.GPT2Config(
+        n_layer=4, n_head=4, n_embd=128, n_positions=128, vocab_size=512
+    )
     model = transformers.GPT2LMHeadModel._from_config(config, attn_implementation="sdpa")
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
     probe = torch.randint(0, 512, (8, 128))
@@ -244,17 +314,37 @@ def _draw(looks: list[dict[str, Any]], closing: list[dict[str, Any]]) -> None:
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     tokens = [row["tokens"] for row in looks]
-    for tone, (quantity, label) in enumerate({"look (s)": "a look", "forward (s)": "a forward pass"}.items()):
-        left.plot(tokens, [row[quantity] for row in looks], "o-", color=categorical(tone), label=label)
-    left.plot(tokens, [RATIO_BAR * row["forward (s)"] for row in looks], "k--", lw=1, label=f"bar: {RATIO_BAR:g} forward passes")
+    for tone, (quantity, label) in enumerate(
+        {"look (s)": "a look", "forward (s)": "a forward pass"}.items()
+    ):
+        left.plot(
+            tokens, [row[quantity] for row in looks], "o-", color=categorical(tone), label=label
+        )
+    left.plot(
+        tokens,
+        [RATIO_BAR * row["forward (s)"] for row in looks],
+        "k--",
+        lw=1,
+        label=f"bar: {RATIO_BAR:g} forward passes",
+    )
     left.set(
-        xscale="log", yscale="log", xlabel="tokens of the probe", ylabel="processor time (s)", xticks=tokens, xticklabels=tokens
+        xscale="log",
+        yscale="log",
+        xlabel="tokens of the probe",
+        ylabel="processor time (s)",
+        xticks=tokens,
+        xticklabels=tokens,
     )
     left.xaxis.set_minor_locator(NullLocator())
     left.legend()
     held = [row["extra (MB)"] for row in closing]
     right.plot([row["looks"] for row in closing], held, "o-", color=categorical(0))
-    right.set(xlabel="looks of the run", ylabel="peak memory of closing it (MB)", xlim=(0, None), ylim=(0, 1.3 * max(held)))
+    right.set(
+        xlabel="looks of the run",
+        ylabel="peak memory of closing it (MB)",
+        xlim=(0, None),
+        ylim=(0, 1.3 * max(held)),
+    )
     publish_figure(figure, "watching")
 
 

@@ -1,7 +1,9 @@
-"""In theory frequent distinct tokens gain more attention than rare ones: momentum keeps this order, Adam reverses it.
+"""In theory frequent distinct tokens gain more attention than rare ones: momentum keeps this order,
+Adam reverses it.
 
-Theorem 3 of Scan and Snap (arXiv 2305.16380) orders the distinct tokens of a class by frequency, in the theory's flow. Is it
-true of your optimiser? Train the same task with each, and ask for the rank correlation of gained logit and frequency.
+Theorem 3 of Scan and Snap (arXiv 2305.16380) orders the distinct tokens of a class by frequency, in
+the theory's flow. Is it true of your optimiser? Train the same task with each, and ask for the rank
+correlation of gained logit and frequency.
 """
 
 import sys
@@ -26,25 +28,46 @@ variants = {
     "Adam": {"optimiser": "adam", "lr_decoder": 0.1, "lr_attention": 0.1, "steps": 100},
 }
 records = {
-    name: saccade.train(task, seeds=3 if small else 10, save=[0, settings["steps"]], keep=("attention_logits",), **settings)
+    name: saccade.train(
+        task,
+        seeds=3 if small else 10,
+        save=[0, settings["steps"]],
+        keep=("attention_logits",),
+        **settings,
+    )
     for name, settings in variants.items()
 }
 
-# %% Gained logit of every distinct token (seed, class, token), rarest first, and its rank correlation with frequency.
-order = [np.flatnonzero(distinct)[np.argsort(task.token_prob[n, distinct])] for n, distinct in enumerate(task.distinct)]
+# %% Gained logit of every distinct token (seed, class, token), rarest first, and its rank
+# correlation with frequency.
+order = [
+    np.flatnonzero(distinct)[np.argsort(task.token_prob[n, distinct])]
+    for n, distinct in enumerate(task.distinct)
+]
 frequency = task.token_prob[0, order[0]]
 gains, agreement = {}, {}
 for name, record in records.items():
     z = record.attention_logits.isel(time=-1)
-    gains[name] = np.stack([z.sel(query=task.query[n], token=tokens).values for n, tokens in enumerate(order)], axis=1)
-    agreement[name] = [spearmanr(frequency, row).statistic for row in gains[name].reshape(-1, len(frequency))]
-    print(f"{name:12} rank correlation with frequency: {np.mean(agreement[name]):+.2f}, over runs from {min(agreement[name]):+.2f}")
+    gains[name] = np.stack(
+        [z.sel(query=task.query[n], token=tokens).values for n, tokens in enumerate(order)], axis=1
+    )
+    agreement[name] = [
+        spearmanr(frequency, row).statistic for row in gains[name].reshape(-1, len(frequency))
+    ]
+    print(
+        f"{name:12} rank correlation with frequency: {np.mean(agreement[name]):+.2f}, over runs from {min(agreement[name]):+.2f}"
+    )
 
-# %% As claims: 1 is the predicted order. That Adam fails is what we expect, so its verdict is as expected too.
+# %% As claims: 1 is the predicted order. That Adam fails is what we expect, so its verdict is as
+# expected too.
 title = "rank correlation of gained logit and frequency, mean over runs"
 claims = [
     saccade.Case({"optimiser": name}).at_least(
-        THEOREM_3, title, np.mean(agreement[name]), 0.9, expected="fails" if name == "Adam" else "holds"
+        THEOREM_3,
+        title,
+        np.mean(agreement[name]),
+        0.9,
+        expected="fails" if name == "Adam" else "holds",
     )
     for name in variants
 ]
@@ -59,7 +82,9 @@ figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 for (name, gain), marker in zip(gains.items(), "os^", strict=True):
     mean = gain.mean(axis=(0, 1))
     axes.plot(frequency, mean / mean.max(), marker=marker, label=name)
-axes.set(xlabel="frequency of a distinct token in its class", ylabel="gained logit, over the largest")
+axes.set(
+    xlabel="frequency of a distinct token in its class", ylabel="gained logit, over the largest"
+)
 axes.axhline(0, color="0.5", lw=0.8)
 axes.legend()
 figure.savefig(out / "check_a_variant.png", dpi=150)

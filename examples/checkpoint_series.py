@@ -1,7 +1,9 @@
-"""Checkpoints of an unwatched run show afterwards what watching would have shown, and which of them is broken.
+"""Checkpoints of an unwatched run show afterwards what watching would have shown, and which of them
+is broken.
 
-A tiny GPT-2 saves a checkpoint every few steps. It is also watched, so that there is something to compare with; and one checkpoint
-is truncated, as on a full disk. On the command line: `saccade observe FOLDER`. Needs `pip install '.[torch]'`.
+A tiny GPT-2 saves a checkpoint every few steps. It is also watched, so that there is something to
+compare with; and one checkpoint is truncated, as on a full disk. On the command line: `saccade
+observe FOLDER`. Needs `pip install '.[torch]'`.
 """
 
 import json
@@ -26,7 +28,9 @@ folder = Path(kept.name)
 # %% The run: pairs of equal tokens are learnt, and every tenth state is saved.
 torch.manual_seed(0)
 sizes = {"vocab_size": 31, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 2}
-model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, pad_token_id=0))
+model = transformers.GPT2LMHeadModel(
+    transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, pad_token_id=0)
+)
 optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
 probe = {"input_ids": torch.randint(31, (4, 8)).repeat_interleave(2, dim=1)}
 steps = list(range(0, 41 if small else 101, 10))
@@ -52,9 +56,12 @@ for kind, at, sentence in findings:
     print(f"{kind}, step {at}: {sentence[:110]}")
 whole = [step for step in steps if step != 20]
 assert record.time.values.tolist() == whole
-assert [at for kind, at, _ in findings if kind == "left out"] == [[20]], "the broken one, and no other"
+assert [at for kind, at, _ in findings if kind == "left out"] == [[20]], (
+    "the broken one, and no other"
+)
 
-# %% The same numbers as those of the run that was watched; and they are not constant, so that there is something to agree on.
+# %% The same numbers as those of the run that was watched; and they are not constant, so that there
+# is something to agree on.
 watched = recorder.record.sel(time=whole)
 for name in ("entropy", "top_mass", "self_mass", "previous_mass"):
     error = float(abs(record[name] - watched[name]).max())
@@ -68,7 +75,12 @@ figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
 for layer in range(2):
     for head in range(2):
         label = f"layer {layer}, head {head}"
-        axes.plot(record.time, record.entropy.isel(layer=layer, head=head), ("-", "--")[layer], label=label)
+        axes.plot(
+            record.time,
+            record.entropy.isel(layer=layer, head=head),
+            ("-", "--")[layer],
+            label=label,
+        )
 axes.plot(recorder.record.time, recorder.record.entropy.values.reshape(-1, 4), "k+", ms=5)
 axes.set(xlabel="step", ylabel="entropy of attention (nats)")
 axes.legend()

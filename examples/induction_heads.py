@@ -1,8 +1,10 @@
-"""Induction heads form in a two-layer attention-only model: the timeline names them, the heads they build on, and the steps.
+"""Induction heads form in a two-layer attention-only model: the timeline names them, the heads they
+build on, and the steps.
 
-The second half of every sequence can only be predicted from the first: find where the token came before, and copy what followed.
-A head of layer 0 has to look at the previous token, one of layer 1 to use what that one wrote. How long a sequence takes to repeat
-differs from one to the next, so that counting positions does not help. Needs `pip install '.[torch]'`.
+The second half of every sequence can only be predicted from the first: find where the token came
+before, and copy what followed. A head of layer 0 has to look at the previous token, one of layer 1
+to use what that one wrote. How long a sequence takes to repeat differs from one to the next, so
+that counting positions does not help. Needs `pip install '.[torch]'`.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ class Attention(nn.Module):
         self.out = nn.Linear(WIDTH, WIDTH, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
-        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        q, k, v = (
+            part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1)
+        )
+        return self.out(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        )
 
 
 class AttentionOnly(nn.Module):
@@ -64,7 +70,9 @@ def trained(n_steps: int = 300, out: str | None = None, on_step=lambda step, mod
         for step in range(n_steps):
             batch = repeated(generator, 48)
             half = LENGTH // 2  # before it nothing can be known
-            loss = F.cross_entropy(model(batch[:, :-1])[:, half:].flatten(0, 1), batch[:, half + 1 :].flatten())
+            loss = F.cross_entropy(
+                model(batch[:, :-1])[:, half:].flatten(0, 1), batch[:, half + 1 :].flatten()
+            )
             recorder.step(step, loss)
             on_step(step, model)
             optimiser.zero_grad()
@@ -76,7 +84,9 @@ def trained(n_steps: int = 300, out: str | None = None, on_step=lambda step, mod
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    folder = None if "--small" in sys.argv else "results/examples/induction_heads"  # with a page that draws the timeline
+    folder = (
+        None if "--small" in sys.argv else "results/examples/induction_heads"
+    )  # with a page that draws the timeline
     timeline = saccade.when(trained(160 if "--small" in sys.argv else 400, folder))
     print(timeline)
     found = {(event.layer, event.name) for event in timeline.events}

@@ -1,6 +1,8 @@
-"""With a residual around attention embeddings still condense, but attention never focuses, so there is no dilution either.
+"""With a residual around attention embeddings still condense, but attention never focuses, so there
+is no dilution either.
 
-Focus and Dilution (arXiv 2605.01199) has no residual. Here the last token reaches the decoder past the attention as well.
+Focus and Dilution (arXiv 2605.01199) has no residual. Here the last token reaches the decoder past
+the attention as well.
 """
 
 import jax
@@ -18,15 +20,26 @@ class Residual(saccade.System):
         return plain.start(rng)
 
     def attention(self, weights):
-        return jax.nn.softmax(composite(weights, 1.0).attention_logits + jnp.log(chain.stationary), axis=1)
+        return jax.nn.softmax(
+            composite(weights, 1.0).attention_logits + jnp.log(chain.stationary), axis=1
+        )
 
     def loss(self, weights):
-        logits = (self.attention(weights) + jnp.eye(chain.n_vocab)) @ composite(weights, 1.0).decoder
+        logits = (self.attention(weights) + jnp.eye(chain.n_vocab)) @ composite(
+            weights, 1.0
+        ).decoder
         return -jnp.sum(chain.stationary[:, None] * chain.transition * jax.nn.log_softmax(logits))
 
     def observe(self, weights):
-        kept = zip((WEIGHTS | {"attention": ("query", "token")}).items(), [*weights, self.attention(weights)], strict=True)
-        return {name: saccade.Seen(axes, values, "1", f"{name} with a residual") for (name, axes), values in kept}
+        kept = zip(
+            (WEIGHTS | {"attention": ("query", "token")}).items(),
+            [*weights, self.attention(weights)],
+            strict=True,
+        )
+        return {
+            name: saccade.Seen(axes, values, "1", f"{name} with a residual")
+            for (name, axes), values in kept
+        }
 
     def data(self):
         return plain.data()
@@ -36,5 +49,11 @@ stages = ["condensation", "attention_frozen", "focus_onset", "focus_peak", "dilu
 for name, system in {"without": plain, "with": Residual()}.items():
     events = saccade.find_events(saccade.flow(system, t1=5000, n_times=600))
     found = {event.name: event.time for event in reversed(events)}  # the first of each kind
-    print(f"{name} residual:", ", ".join(f"{stage} at {found[stage]:.0f}" if stage in found else f"no {stage}" for stage in stages))
+    print(
+        f"{name} residual:",
+        ", ".join(
+            f"{stage} at {found[stage]:.0f}" if stage in found else f"no {stage}"
+            for stage in stages
+        ),
+    )
 assert {"condensation"} == set(found) & {"condensation", "focus_onset", "focus_peak", "dilution"}

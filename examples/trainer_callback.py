@@ -1,6 +1,8 @@
-"""One callback watches a Hugging Face Trainer without disturbing it: the weights end up the same, bit for bit.
+"""One callback watches a Hugging Face Trainer without disturbing it: the weights end up the same,
+bit for bit.
 
-A tiny GPT-2 with random weights learns a rhyme twice, with the callback and without. Needs `pip install '.[torch,text]'`.
+A tiny GPT-2 with random weights learns a rhyme twice, with the callback and without. Needs `pip
+install '.[torch,text]'`.
 """
 
 import sys
@@ -31,7 +33,13 @@ data = [{"input_ids": row, "labels": row} for row in tokenizer(windows)["input_i
 def trained(callbacks: list) -> transformers.PreTrainedModel:
     transformers.set_seed(0)
     ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
-    sizes = {"vocab_size": len(names), "n_positions": length, "n_embd": 32, "n_layer": 2, "n_head": 2}
+    sizes = {
+        "vocab_size": len(names),
+        "n_positions": length,
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 2,
+    }
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **ends))
     with tempfile.TemporaryDirectory() as folder:
         settings = transformers.TrainingArguments(
@@ -45,7 +53,9 @@ def trained(callbacks: list) -> transformers.PreTrainedModel:
             disable_tqdm=True,
             save_strategy="no",
         )
-        transformers.Trainer(model=model, args=settings, train_dataset=data, callbacks=callbacks).train()
+        transformers.Trainer(
+            model=model, args=settings, train_dataset=data, callbacks=callbacks
+        ).train()
     return model
 
 
@@ -54,16 +64,29 @@ callback = saccade.TrainerCallback(windows[:4], tokenizer, every=5, budget=None)
 watched, alone = trained([callback]), trained([])
 record = callback.record
 
-# %% The same bits; and what was seen is the model's own attention, as `output_attentions` shows it at the end.
-different = [name for name, value in watched.state_dict().items() if not torch.equal(value, alone.state_dict()[name])]
+# %% The same bits; and what was seen is the model's own attention, as `output_attentions` shows it
+# at the end.
+different = [
+    name
+    for name, value in watched.state_dict().items()
+    if not torch.equal(value, alone.state_dict()[name])
+]
 watched.set_attn_implementation("eager")
 with torch.no_grad():
-    maps = watched.eval()(**tokenizer(windows[:1], return_tensors="pt"), output_attentions=True).attentions
+    maps = watched.eval()(
+        **tokenizer(windows[:1], return_tensors="pt"), output_attentions=True
+    ).attentions
 own = torch.stack([layer[0] for layer in maps]).numpy()  # layer, head, query, key
 seen = record.attention_map.isel(sequence=0, time=-1).values
-print(f"{len(alone.state_dict())} weights compared, {len(different)} differ; {record.sizes['time']} looks")
-print(f"entropy of attention from {float(record.entropy[0].mean()):.2f} to {float(record.entropy[-1].mean()):.2f} nats")
-print(f"loss from {float(record.loss.dropna('time')[0]):.2f} to {float(record.loss.dropna('time')[-1]):.2f}")
+print(
+    f"{len(alone.state_dict())} weights compared, {len(different)} differ; {record.sizes['time']} looks"
+)
+print(
+    f"entropy of attention from {float(record.entropy[0].mean()):.2f} to {float(record.entropy[-1].mean()):.2f} nats"
+)
+print(
+    f"loss from {float(record.loss.dropna('time')[0]):.2f} to {float(record.loss.dropna('time')[-1]):.2f}"
+)
 assert not different
 assert abs(seen[:, :, : own.shape[2], : own.shape[3]] - own).max() < 1e-5
 assert record.loss.dropna("time")[-1] < record.loss.dropna("time")[0]

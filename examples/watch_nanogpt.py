@@ -1,7 +1,9 @@
-"""Watch a hand-written GPT train and see why its loss falls: a head learns to look at the token before the last.
+"""Watch a hand-written GPT train and see why its loss falls: a head learns to look at the token
+before the last.
 
-In the data the next token is, nine times in ten, one more than the token before the last, so a model that does not look back can
-only guess. The training loop is an ordinary one; Saccade adds the `with` block and one line in it. Needs `pip install '.[torch]'`.
+In the data the next token is, nine times in ten, one more than the token before the last, so a
+model that does not look back can only guess. The training loop is an ordinary one; Saccade adds the
+`with` block and one line in it. Needs `pip install '.[torch]'`.
 """
 
 import math
@@ -23,18 +25,26 @@ torch.set_num_threads(1)  # so small a model loses more by sharing its work than
 n_vocab, length, width, n_heads = 17, 24, 32, 2
 
 
-# %% A GPT as one writes it: attention through `scaled_dot_product_attention`, nothing of Saccade in it.
+# %% A GPT as one writes it: attention through `scaled_dot_product_attention`, nothing of Saccade in
+# it.
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.n_head = n_heads
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
-        q, k, v = (part.unflatten(-1, (n_heads, -1)).transpose(1, 2) for part in self.c_attn(self.norm_1(x)).chunk(3, dim=-1))
-        x = x + self.c_proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2))
+        q, k, v = (
+            part.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+            for part in self.c_attn(self.norm_1(x)).chunk(3, dim=-1)
+        )
+        x = x + self.c_proj(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2)
+        )
         return x + self.mlp(self.norm_2(x))
 
 
@@ -42,7 +52,10 @@ class GPT(nn.Module):
     def __init__(self, n_layers=1):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(n_vocab, width), nn.Embedding(length, width)
-        self.blocks, self.head = nn.Sequential(*(Block() for _ in range(n_layers))), nn.Linear(width, n_vocab)
+        self.blocks, self.head = (
+            nn.Sequential(*(Block() for _ in range(n_layers))),
+            nn.Linear(width, n_vocab),
+        )
 
     def forward(self, tokens):
         return self.head(self.blocks(self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]))
@@ -51,12 +64,17 @@ class GPT(nn.Module):
 # %% The data: with chance .9 a token is one more than the token two places before it, else any.
 data = torch.randint(n_vocab, (20_000, length + 1))
 for i in range(2, length + 1):
-    data[:, i] = torch.where(torch.rand(len(data)) < 0.9, (data[:, i - 2] + 1) % n_vocab, data[:, i])
+    data[:, i] = torch.where(
+        torch.rand(len(data)) < 0.9, (data[:, i - 2] + 1) % n_vocab, data[:, i]
+    )
 
-# %% The loop, watched: the model trains as it would without. The probe is data that it never learns from.
+# %% The loop, watched: the model trains as it would without. The probe is data that it never learns
+# from.
 model, steps = GPT(), 100 if small else 600
 optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
-with saccade.watch(model, data[:32, :-1], text=data[32:2000], every=steps // 20, budget=None) as recorder:
+with saccade.watch(
+    model, data[:32, :-1], text=data[32:2000], every=steps // 20, budget=None
+) as recorder:
     for step in range(steps):
         tokens = data[torch.randint(32, len(data), (32,))]
         loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
@@ -65,14 +83,22 @@ with saccade.watch(model, data[:32, :-1], text=data[32:2000], every=steps // 20,
         loss.backward()
         optimiser.step()
 
-# %% `previous_mass` of a head is the attention of a query on the position before it: 1 is a previous-token head.
+# %% `previous_mass` of a head is the attention of a query on the position before it: 1 is a
+# previous-token head.
 record = recorder.record
 looks = record.previous_mass.max(("layer", "head")).sel(time=record.time < steps)
 loss = record.loss.sel(time=looks.time)
-right, wrong = 0.9 + 0.1 / n_vocab, 0.1 / n_vocab  # chances of the token that the law names, and of each other one
+right, wrong = (
+    0.9 + 0.1 / n_vocab,
+    0.1 / n_vocab,
+)  # chances of the token that the law names, and of each other one
 guessing, best = math.log(n_vocab), -right * math.log(right) - (1 - right) * math.log(wrong)
-print(f"attention on the token before: {float(looks[0]):.2f} at first, {float(looks[-1]):.2f} in the end")
-print(f"loss: {float(loss[0]):.2f} at first, {float(loss[-3:].mean()):.2f} in the end; guessing {guessing:.2f}, best {best:.2f}")
+print(
+    f"attention on the token before: {float(looks[0]):.2f} at first, {float(looks[-1]):.2f} in the end"
+)
+print(
+    f"loss: {float(loss[0]):.2f} at first, {float(loss[-3:].mean()):.2f} in the end; guessing {guessing:.2f}, best {best:.2f}"
+)
 assert looks[0] < 0.2
 assert looks[-1] > 0.7
 assert loss[-3:].mean() < (guessing + best) / 2, "it must have learnt"

@@ -1,4 +1,6 @@
-"""Small files that would take gigabytes, and a process of their own to open them in, with its memory measured."""
+"""Small files that would take gigabytes, and a process of their own to open them in, with its
+memory measured.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ print(json.dumps({"said": said, "peak": peak}))
 
 
 def opened(*codes: str) -> tuple[list[str], int]:
-    """What each piece of code is told, and the largest memory of the process that ran them all, in bytes."""
+    """What each piece of code is told, and the largest memory of the process that ran them all, in
+    bytes.
+    """
     ended = subprocess.run(
         [sys.executable, "-c", _CHILD],
         input=json.dumps(codes),

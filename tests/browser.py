@@ -1,7 +1,8 @@
 """The real browser that pages are tested in: one Chromium for a folder of tests.
 
-It is the one `SACCADE_CHROMIUM` names, else one on the path. Without it, or without Playwright, the tests are skipped with a
-sentence, except where `CI_BROWSER=required` says that they must run: there they fail.
+It is the one `SACCADE_CHROMIUM` names, else one on the path. Without it, or without Playwright, the
+tests are skipped with a sentence, except where `CI_BROWSER=required` says that they must run: there
+they fail.
 """
 
 from __future__ import annotations
@@ -25,21 +26,35 @@ try:
 except ImportError:  # then every test that would ask is skipped
     expect: Any = None
 else:
-    expect.set_options(timeout=1000 * ANSWER)  # asked at once, a busy machine makes the answer wrong
+    expect.set_options(
+        timeout=1000 * ANSWER
+    )  # asked at once, a busy machine makes the answer wrong
 
-_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_NAMES = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 
 def until(page: Any, expression: str, seconds: float = ANSWER) -> None:
-    """Wait for an expression to be true. Playwright's own wait evaluates strings in the page, which the page's policy forbids."""
+    """Wait for an expression to be true. Playwright's own wait evaluates strings in the page, which
+    the page's policy forbids.
+    """
     end = time.monotonic() + seconds
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"waited {seconds} s for {expression}"
         page.wait_for_timeout(20)
 
 
-def until_it_moves(page: Any, box: dict[str, float], share: float, go_on: Callable[[], object] = lambda: None) -> None:
-    """Wait until so much of what is on the screen within `box` looks different; `go_on` is called again and again meanwhile."""
+def until_it_moves(
+    page: Any, box: dict[str, float], share: float, go_on: Callable[[], object] = lambda: None
+) -> None:
+    """Wait until so much of what is on the screen within `box` looks different; `go_on` is called
+    again and again meanwhile.
+    """
     from PIL import Image
 
     def pixels() -> Any:
@@ -52,7 +67,9 @@ def until_it_moves(page: Any, box: dict[str, float], share: float, go_on: Callab
 
 
 class Work:
-    """Processor time of a page's own thread, in seconds, which other work on the machine does not lengthen."""
+    """Processor time of a page's own thread, in seconds, which other work on the machine does not
+    lengthen.
+    """
 
     def __init__(self, page: Any):
         self._session = page.context.new_cdp_session(page)
@@ -71,8 +88,12 @@ def give_up(sentence: str) -> NoReturn:
 
 
 def browser_path() -> str:
-    found = os.environ.get("SACCADE_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    return found or give_up("no Chromium was found: install Debian's `chromium-headless-shell`, or name one in SACCADE_CHROMIUM.")
+    found = os.environ.get("SACCADE_CHROMIUM") or next(
+        filter(None, map(shutil.which, _NAMES)), None
+    )
+    return found or give_up(
+        "no Chromium was found: install Debian's `chromium-headless-shell`, or name one in SACCADE_CHROMIUM."
+    )
 
 
 def playwright() -> Any:
@@ -100,8 +121,11 @@ def browser() -> Iterator[Any]:
     with ExitStack() as stack:
         with shared():
             driver = stack.enter_context(playwright())
-            # --no-sandbox: Chromium refuses to run as root with its sandbox, and containers run tests as root.
-            opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=1000 * ANSWER)
+            # --no-sandbox: Chromium refuses to run as root with its sandbox, and containers run
+            # tests as root.
+            opened = driver.chromium.launch(
+                executable_path=path, args=["--no-sandbox"], timeout=1000 * ANSWER
+            )
             for name in ("new_page", "new_context"):
                 setattr(opened, name, _patient(getattr(opened, name)))
         yield opened

@@ -1,6 +1,8 @@
-"""What tests have compiled is kept for all processes of pytest-xdist and for the next run: compiling is a third of their time.
+"""What tests have compiled is kept for all processes of pytest-xdist and for the next run:
+compiling is a third of their time.
 
-JAX knows compiled code by the program, its own version and the options, so a program that has changed is compiled anew.
+JAX knows compiled code by the program, its own version and the options, so a program that has
+changed is compiled anew.
 """
 
 from __future__ import annotations

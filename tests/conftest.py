@@ -1,4 +1,6 @@
-"""For all tests: the same fuzzed inputs in every run, compiled code kept out of the user's own cache, and nothing left open."""
+"""For all tests: the same fuzzed inputs in every run, compiled code kept out of the user's own
+cache, and nothing left open.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,29 @@ def _folder(name: str) -> str:
     return made
 
 
-# Compiled code stays out of the user's own cache. Processes that a test starts share a folder, so that they do not compile the same
-# again; each process of pytest-xdist has another for them, since JAX writes these files in place.
+# Compiled code stays out of the user's own cache. Processes that a test starts share a folder, so
+# that they do not compile the same again; each process of pytest-xdist has another for them, since
+# JAX writes these files in place.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _folder("saccade-tests-")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 keep_compiled_code(os.environ["JAX_COMPILATION_CACHE_DIR"])
 
-# Runs that many tests read (tests/experiments/default_runs.py). The first process makes the folder; those that pytest-xdist starts
-# share it.
+# Runs that many tests read (tests/experiments/default_runs.py). The first process makes the folder;
+# those that pytest-xdist starts share it.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["SACCADE_TEST_RUNS"] = _folder("saccade-test-runs-")
     forget_old_code()
 
-# A shell that starts the tests in the background makes them ignore Ctrl-C, and processes that they start would do so too.
+# A shell that starts the tests in the background makes them ignore Ctrl-C, and processes that they
+# start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_WAITING = ("playground", "report")  # for a browser: one for each folder, in one process, beside others that compute
+_WAITING = (
+    "playground",
+    "report",
+)  # for a browser: one for each folder, in one process, beside others that compute
 _LONGEST = ("experiments", "sweeps", "examples")
 
 
@@ -55,9 +62,15 @@ def _folder_of(path: Path) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders that wait, then those with the longest files, so that no process gets one of them when the others are done."""
+    """Folders that wait, then those with the longest files, so that no process gets one of them
+    when the others are done.
+    """
     first = (*_WAITING, *_LONGEST)
-    items.sort(key=lambda item: first.index(folder) if (folder := _folder_of(item.path)) in first else len(first))
+    items.sort(
+        key=lambda item: (
+            first.index(folder) if (folder := _folder_of(item.path)) in first else len(first)
+        )
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,8 @@
-"""Runs in processes share those of the tests before them: each new one would load all libraries, which takes longer than most runs.
+"""Runs in processes share those of the tests before them: each new one would load all libraries,
+which takes longer than most runs.
 
-A process is left to the next worker that asks for as much memory in the same environment, if it lives and has nothing to do.
+A process is left to the next worker that asks for as much memory in the same environment, if it
+lives and has nothing to do.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Kept(Worker):
         super().stop()
 
     def _start_process(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        environment = {
+            name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
+        }
         self._kind = (self._memory, *sorted(environment.items()))
         if self.idle[self._kind]:
             self._process, self._pipe, self._errors = self.idle[self._kind].pop()

@@ -1,7 +1,9 @@
-"""What a module of tests must not leave behind: sockets, pipes, event loops, child processes, and garbage that was never closed.
+"""What a module of tests must not leave behind: sockets, pipes, event loops, child processes, and
+garbage that was never closed.
 
-Warnings are errors here, and an unclosed socket or file warns when it is collected, which may be in another test long after. So
-garbage is collected at the end of every module, and what was left open fails the module that opened it.
+Warnings are errors here, and an unclosed socket or file warns when it is collected, which may be in
+another test long after. So garbage is collected at the end of every module, and what was left open
+fails the module that opened it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import zarr
 
 from tests.patience import ANSWER
 
-# Not files: one that nobody holds warns when it is collected, and one that is mapped into memory is open as long as its array.
+# Not files: one that nobody holds warns when it is collected, and one that is mapped into memory is
+# open as long as its array.
 _KINDS = ("socket:", "pipe:", "anon_inode:[event")  # the last are event loops
 
 
@@ -36,15 +39,21 @@ def open_descriptors() -> dict[str, str]:
 
 
 def child_processes() -> dict[str, str]:
-    """Processes that this one started, with their commands, until they have ended and were waited for.
+    """Processes that this one started, with their commands, until they have ended and were waited
+    for.
 
-    From the parents of all processes: the system's list of our children leaves some out while others come and go.
+    From the parents of all processes: the system's list of our children leaves some out while
+    others come and go.
     """
     found = {}
     for number in filter(str.isdigit, _listed("/proc")):
         with suppress(OSError):  # one that has ended
-            if Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1] == str(os.getpid()):
-                found[f"process {number}"] = Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
+            if Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1] == str(
+                os.getpid()
+            ):
+                found[f"process {number}"] = (
+                    Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
+                )
     return found
 
 
@@ -54,7 +63,9 @@ def collected() -> list[str]:
         warnings.simplefilter("always", ResourceWarning)
         gc.collect()
     gc.freeze()  # what is left is in use: later collections need not look at it, which with all libraries takes half a second
-    return [str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)]
+    return [
+        str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +75,11 @@ def nothing_is_left_open(long_lived: None) -> Iterator[None]:
     unclosed = collected()
     assert unclosed == []
     end = time.monotonic() + ANSWER
-    while left := {name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before | _SHARED}:
+    while left := {
+        name: what
+        for name, what in (open_descriptors() | child_processes()).items()
+        if name not in before | _SHARED
+    }:
         assert time.monotonic() < end, f"left open by this module: {left}"
         time.sleep(0.02)
 
@@ -74,10 +89,18 @@ _SHARED: dict[str, str] = {}  # what fixtures of a whole folder have opened, and
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """What is opened here lives longer than the module whose test asked first: a browser for all tests of a folder."""
+    """What is opened here lives longer than the module whose test asked first: a browser for all
+    tests of a folder.
+    """
     before = open_descriptors() | child_processes()
     yield
-    _SHARED.update({name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before})
+    _SHARED.update(
+        {
+            name: what
+            for name, what in (open_descriptors() | child_processes()).items()
+            if name not in before
+        }
+    )
 
 
 def outlives_its_module(process: int, descriptor: int) -> None:
@@ -89,8 +112,9 @@ def outlives_its_module(process: int, descriptor: int) -> None:
 
 @pytest.fixture(scope="session")
 def long_lived() -> None:
-    """What libraries keep for as long as the process lives is started before the first module: Zarr's event loop, the process with
-    which `multiprocessing` cleans up after others."""
+    """What libraries keep for as long as the process lives is started before the first module:
+    Zarr's event loop, the process with which `multiprocessing` cleans up after others.
+    """
     zarr.create_array(zarr.storage.MemoryStore(), shape=(1,), dtype=float)
     resource_tracker.ensure_running()
 

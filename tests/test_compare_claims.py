@@ -1,4 +1,6 @@
-"""Two folders of results are compared claim by claim: what moved, what only has another name, what is gone."""
+"""Two folders of results are compared claim by claim: what moved, what only has another name, what
+is gone.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def test_titles_that_changed_are_listed_apart_and_are_no_numbers_that_moved():
     found = differences(written(BEFORE), written(renamed(BEFORE)))
     assert (found.moved, found.gone, found.new) == ([], [], [])
     assert "distance (law zipf) -> the distance (law zipf)" in found.renamed
-    assert "power (law zipf) (control: one query) -> the power (law zipf) (control: one query only)" in found.renamed
+    assert (
+        "power (law zipf) (control: one query) -> the power (law zipf) (control: one query only)"
+        in found.renamed
+    )
     assert len(found.renamed) == len(BEFORE)
 
 
@@ -64,7 +69,9 @@ def test_a_number_that_moved_is_seen_under_another_title():
 
 def test_claims_of_one_statement_and_case_are_told_apart_by_their_order_only_if_there_are_as_many():
     swapped = renamed([BEFORE[0], BEFORE[2], BEFORE[1], *BEFORE[3:]])
-    assert len(differences(written(BEFORE), written(swapped)).moved) == 2  # order is all that is left of them
+    assert (
+        len(differences(written(BEFORE), written(swapped)).moved) == 2
+    )  # order is all that is left of them
     fewer = renamed([BEFORE[0], *BEFORE[2:]])
     found = differences(written(BEFORE), written(fewer))
     assert (found.moved, found.gone, found.new) == ([], ["rate (law zipf)"], [])
@@ -72,7 +79,9 @@ def test_claims_of_one_statement_and_case_are_told_apart_by_their_order_only_if_
 
 
 @pytest.mark.parametrize(("after", "code"), [(BEFORE, 0), (renamed(BEFORE), 0), (BEFORE[1:], 1)])
-def test_two_folders_are_compared_and_only_names_that_changed_are_no_failure(tmp_path, capsys, after, code):
+def test_two_folders_are_compared_and_only_names_that_changed_are_no_failure(
+    tmp_path, capsys, after, code
+):
     record = xr.Dataset({"x": ("time", np.arange(3.0))})
     for folder, claims in (("before", BEFORE), ("after", after)):
         save_record(record, tmp_path / folder / "mine", claims=claims)

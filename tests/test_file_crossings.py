@@ -9,7 +9,14 @@ from tools.file_crossings import crossings
 
 
 def test_each_pair_of_functions_in_different_files_counts_once():
-    found = crossings(lambda: [finding_of("focus-growth"), module_of("condensation"), checked_seeds((2, 3)), checked_seeds((5,))])
+    found = crossings(
+        lambda: [
+            finding_of("focus-growth"),
+            module_of("condensation"),
+            checked_seeds((2, 3)),
+            checked_seeds((5,)),
+        ]
+    )
     assert sorted(map(str, found)) == [
         "dynamics/randomness.py:checked_seeds -> errors.py:checked_seed",
         "experiments/__init__.py:_entry -> errors.py:checked_choice",

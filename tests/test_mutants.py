@@ -28,9 +28,13 @@ def test_the_same_slips_are_drawn_every_time():
 
 
 def test_a_mutant_runs_the_tests_that_bear_its_name_first_and_few_in_all():
-    assert concerning("theory/scan_and_snap/gain.py")[0] == "tests/theory/scan_and_snap/test_gain.py"
+    assert (
+        concerning("theory/scan_and_snap/gain.py")[0] == "tests/theory/scan_and_snap/test_gain.py"
+    )
     assert concerning("model/reduced_pairwise.py")[0] == "tests/dynamics/test_flow.py"
-    files = [slip.file for slip in PLANTED] + [slip.file for part in PARTS for slip in drawn(part, 12)]
+    files = [slip.file for slip in PLANTED] + [
+        slip.file for part in PARTS for slip in drawn(part, 12)
+    ]
     for file in files:
         assert 1 <= len(concerning(file)) <= 3
         assert all((_ROOT / test).is_file() for test in concerning(file)), file
@@ -41,6 +45,9 @@ def test_what_pytest_says_of_a_failure_is_read(tmp_path):
         "def test_good(): pass\ndef test_bad(): assert 0, 'FAILED - why'\ndef test_worse(): 1 / 0\n"
     )
     assert failures(tmp_path, ["test_some.py"]) == ["test_some.py::test_bad"]
-    assert failures(tmp_path, ["test_some.py"], "--maxfail=0") == ["test_some.py::test_bad", "test_some.py::test_worse"]
+    assert failures(tmp_path, ["test_some.py"], "--maxfail=0") == [
+        "test_some.py::test_bad",
+        "test_some.py::test_worse",
+    ]
     (tmp_path / "test_none.py").write_text("import nothing_of_the_kind\n")
     assert failures(tmp_path, ["test_none.py"]) == ["test_none.py"]

@@ -37,7 +37,9 @@ def test_a_number_is_written_as_people_write_it(value, form, text):
 def test_pages_write_it_the_same_way():
     values = [0.25, -0.25, 0.000251, 12_000, 99_999, 3e8, 1e-9, -2.5e-12, 0]
     script = f"{SCALES.read_text()}\nfor (const value of {values}) console.log(ChartScales.format(value))"
-    said = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    said = subprocess.run(
+        ["node", "-e", script], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     assert said.stdout.split() == [numeral(value, ".3g") for value in values]
 
 

@@ -27,7 +27,9 @@ def test_the_cache_is_for_its_user_alone_whatever_the_umask_and_earlier_modes(ho
         assert user_cache("jax") == home / "saccade" / "jax"
         assert mode(home / "saccade") == mode(home / "saccade" / "jax") == 0o700
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Path, "chmod", lambda *_: None)  # from the first moment on, not only after it was changed
+            patch.setattr(
+                Path, "chmod", lambda *_: None
+            )  # from the first moment on, not only after it was changed
             assert mode(user_cache("corpora")) == 0o700
         (home / "saccade" / "jax").chmod(0o777)
         assert mode(user_cache("jax")) == 0o700
@@ -59,7 +61,9 @@ def test_without_a_place_there_is_none(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert user_cache("jax") is None
     monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr("saccade.places.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.setattr(
+        "saccade.places.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home"))
+    )
     assert user_cache("jax") is None
 
 

@@ -37,7 +37,9 @@ def identities(n_runs: int) -> tuple[int, list[int]]:
 
 
 def test_runs_of_a_job_stay_in_the_process_of_the_job():
-    """Experiments run one to a core; processes of their own beside them would only wait for each other."""
+    """Experiments run one to a core; processes of their own beside them would only wait for each
+    other.
+    """
     pytest.importorskip("torch")
     worker = Worker()
     try:
@@ -49,14 +51,18 @@ def test_runs_of_a_job_stay_in_the_process_of_the_job():
 
 
 def fresh_pages(n_rounds: int) -> int:
-    """Pages that the system hands out anew while 16 arrays of 3 MB come and go (NumPy asks for larger pages from 4 MB on)."""
+    """Pages that the system hands out anew while 16 arrays of 3 MB come and go (NumPy asks for
+    larger pages from 4 MB on).
+    """
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(n_rounds):
         [np.ones(3 * 2**17) for _ in range(16)]
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are those of Linux's C library")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the settings are those of Linux's C library"
+)
 def test_a_process_keeps_the_memory_that_its_next_step_needs():
     worker = Worker()
     try:

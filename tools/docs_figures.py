@@ -1,7 +1,8 @@
-"""The figures of the docs, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, three minutes on two cores.
+"""The figures of the docs, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, three
+minutes on two cores.
 
-The same code gives the same bytes on the same machine; libraries and processors differ in last digits, so tests ask for the files
-and their size, not for their bytes.
+The same code gives the same bytes on the same machine; libraries and processors differ in last
+digits, so tests ask for the files and their size, not for their bytes.
 """
 
 from __future__ import annotations
@@ -44,8 +45,15 @@ def scan_and_snap_attention() -> Figure:
     axes.plot(record.time, common, color="black", lw=2, ls="--", label="10 common tokens together")
     tokens = np.flatnonzero(task.distinct[0])
     for rank, token in enumerate(tokens):  # rarest first
-        label = {0: "rarest distinct token", len(tokens) - 1: "most frequent distinct token"}.get(rank)
-        axes.plot(record.time, attention.isel(token=token), color=sequential(rank, len(tokens)), label=label)
+        label = {0: "rarest distinct token", len(tokens) - 1: "most frequent distinct token"}.get(
+            rank
+        )
+        axes.plot(
+            record.time,
+            attention.isel(token=token),
+            color=sequential(rank, len(tokens)),
+            label=label,
+        )
     axes.set(xlabel="iteration", ylabel="attention of class 1", ylim=(0, 1), xlim=(0, 48))
     drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
     return drawing
@@ -59,7 +67,9 @@ def scan_and_snap_growth() -> Figure:
     for i, role in enumerate(("faster decoder", "base", "slower decoder")):
         at = flows_of(record)["rates", role]
         label = rf"flow (C), $\eta_Y$ = {at.lr_decoder:g}"
-        axes.plot(at.t[::6], at.curves["log"][::6], "os^"[i], ms=3.5, color=categorical(i), label=label)
+        axes.plot(
+            at.t[::6], at.curves["log"][::6], "os^"[i], ms=3.5, color=categorical(i), label=label
+        )
         axes.plot(at.t, at.curves["theory"], color=categorical(i), lw=1.2)
         axes.axvline(at.snap_time, color=categorical(i), ls="--", lw=1)
     axes.plot([], [], color="black", lw=1.2, label="corrected theory")
@@ -71,7 +81,9 @@ def scan_and_snap_growth() -> Figure:
 
 
 def plain_descent() -> Figure:
-    """Printed theory, corrected theory and plain descent side by side, and how fast each still grows."""
+    """Printed theory, corrected theory and plain descent side by side, and how fast each still
+    grows.
+    """
     asked = experiment("plain-descent")
     return draw_panels([[panel] for panel in asked.specs(asked.run())[0]], WIDTH, 7.0)
 
@@ -95,7 +107,9 @@ def drawn_first_force(record: Any, least_count: int) -> Figure:
     for name, (curve, colour, style) in curves.items():
         axes.plot(steps, curve, style, color=colour, marker="o", ms=3, label=name)
     axes.axhline(0.0, color="black", lw=0.6)
-    axes.set(xscale="log", xlabel="updates", ylabel="rank correlation with training", ylim=(-1, 1.05))
+    axes.set(
+        xscale="log", xlabel="updates", ylabel="rank correlation with training", ylim=(-1, 1.05)
+    )
     axes.set_xticks(steps, [str(step) for step in steps])
     axes.minorticks_off()
     drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
@@ -103,7 +117,9 @@ def drawn_first_force(record: Any, least_count: int) -> Figure:
 
 
 def focus_and_dilution_cycle() -> Figure:
-    """Attention on the most frequent token, and the embedding's singular values, along the flow of a Zipf chain of six tokens."""
+    """Attention on the most frequent token, and the embedding's singular values, along the flow of
+    a Zipf chain of six tokens.
+    """
     run = saccade.flow(saccade.MarkovChain.zipf(6, stay=0.5), t1=5000, seeds=1).isel(seed=0)
     values = saccade.measures.singular_values(run.embedding.values)
     drawing = Figure(figsize=(WIDTH, 5.0), layout="constrained")
@@ -113,30 +129,53 @@ def focus_and_dilution_cycle() -> Figure:
         name = {0: "most frequent query", n_queries - 1: "rarest query"}.get(query)
         color = sequential(n_queries - 1 - query, n_queries)
         top.plot(run.time, run.attention.isel(query=query, token=0), color=color, label=name)
-    top.axhline(float(run.stationary[0]), color="black", lw=0.8, ls=":", label="its share of the text")
+    top.axhline(
+        float(run.stationary[0]), color="black", lw=0.8, ls=":", label="its share of the text"
+    )
     top.set(ylabel="attention on the\nmost frequent token", ylim=(0, 1))
     drawing.legend(loc="outside lower center", ncols=3, fontsize=8)
     for rank in range(values.shape[1]):
-        bottom.plot(run.time, values[:, rank], color=categorical(rank), ls=("-", "--", "-.", ":")[rank % 4])
+        bottom.plot(
+            run.time, values[:, rank], color=categorical(rank), ls=("-", "--", "-.", ":")[rank % 4]
+        )
     bottom.set(xscale="log", xlim=(1, None), xlabel="t", ylabel="singular values\nof the embedding")
     _mark_events(top, bottom, run, values)
     return drawing
 
 
 def _mark_events(top: Any, bottom: Any, run: Any, values: np.ndarray) -> None:
-    events = find_events(run.time, attention_on_frequent=run.attention[..., 0], embedding_singular_values=values)
-    first = {name: min(one.time for one in events if one.name == name) for name in {one.name for one in events}}
-    named = {"condensation": "condensed", "focus_peak": "focus", "dilution": "diluted", "new_direction": "new direction"}
+    events = find_events(
+        run.time, attention_on_frequent=run.attention[..., 0], embedding_singular_values=values
+    )
+    first = {
+        name: min(one.time for one in events if one.name == name)
+        for name in {one.name for one in events}
+    }
+    named = {
+        "condensation": "condensed",
+        "focus_peak": "focus",
+        "dilution": "diluted",
+        "new_direction": "new direction",
+    }
     for name, label in named.items():
         for axes in (top, bottom):
             axes.axvline(first[name], color="grey", lw=0.8)
-        side = {"focus_peak": "right", "condensation": "center"}.get(name, "left")  # the one follows the other closely
-        place = {"xy": (first[name], 1.02), "xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side}
+        side = {"focus_peak": "right", "condensation": "center"}.get(
+            name, "left"
+        )  # the one follows the other closely
+        place = {
+            "xy": (first[name], 1.02),
+            "xycoords": ("data", "axes fraction"),
+            "va": "bottom",
+            "ha": side,
+        }
         top.annotate(label, fontsize=8, **place)  # above all curves
 
 
 def focus_and_dilution_maps() -> Figure:
-    """The paper's own experiment, one seed: attention in a context with every token once, and cosines of the embeddings."""
+    """The paper's own experiment, one seed: attention in a context with every token once, and
+    cosines of the embeddings.
+    """
     steps = {0: "start", 200: "focus", 350: "dilution", 1500: "end"}
     model = saccade.Embedded(d_model=256, d_key=256, init_scale=1 / 256)
     run = saccade.train(
@@ -151,11 +190,16 @@ def focus_and_dilution_maps() -> Figure:
         save=list(steps),
         model=model,
     ).isel(seed=0)
-    attention, drawing = probe_attention(weights_of(run)), Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    attention, drawing = (
+        probe_attention(weights_of(run)),
+        Figure(figsize=(WIDTH, 3.2), layout="constrained"),
+    )
     top, bottom = drawing.subplots(2, len(steps), sharex=True, sharey=True)
     for place, (step, label) in enumerate(steps.items()):
         looked = top[place].imshow(attention[place], vmin=0, vmax=1, cmap="viridis")
-        alike = bottom[place].imshow(cosines(run.embedding.values[place]), vmin=-1, vmax=1, cmap="PRGn")
+        alike = bottom[place].imshow(
+            cosines(run.embedding.values[place]), vmin=-1, vmax=1, cmap="PRGn"
+        )
         top[place].set_title(f"{label}\nstep {step}", fontsize=9)
         bottom[place].set(xlabel="token", xticks=range(4), yticks=range(4))
     top[0].set_ylabel("query")
@@ -175,8 +219,17 @@ def focus_and_dilution_sign() -> Figure:
     measured = np.array([row["rate"] * row["sign_seen"] for row in rows])
     reach = 1.1 * np.abs(predicted).max()
     axes.plot([-reach, reach], [-reach, reach], color="black", lw=0.8, label="measured = predicted")
-    for i, (name, chosen) in enumerate((("turns to frequent tokens", measured > 0), ("turns away from them", measured < 0))):
-        axes.plot(predicted[chosen], measured[chosen], "os"[i], color=categorical(i), ms=6, label=f"{name} ({chosen.sum()} runs)")
+    for i, (name, chosen) in enumerate(
+        (("turns to frequent tokens", measured > 0), ("turns away from them", measured < 0))
+    ):
+        axes.plot(
+            predicted[chosen],
+            measured[chosen],
+            "os"[i],
+            color=categorical(i),
+            ms=6,
+            label=f"{name} ({chosen.sum()} runs)",
+        )
     axes.axhline(0, color="grey", lw=0.8)
     axes.axvline(0, color="grey", lw=0.8)
     axes.set(xlabel="predicted rate c", ylabel="measured rate,\nsigned by the side seen")
@@ -187,13 +240,18 @@ def focus_and_dilution_sign() -> Figure:
 
 
 def focus_and_dilution_parting() -> Figure:
-    """Equal rare tokens at the paper's stay: their spread along the first direction with the rate that theory gives, and the second
-    direction.
+    """Equal rare tokens at the paper's stay: their spread along the first direction with the rate
+    that theory gives, and the second direction.
     """
     law = {"high": 0.75, "n_vocab": 4}
     rate = theory.parting_rate(theory.stall_point(stay=0.8, **law))
-    chain, model = saccade.MarkovChain.two_level(4, 0.75, stay=0.8), saccade.Embedded(init_scale=1e-4)
-    run = saccade.flow(chain, t1=1500, n_times=500, model=model, seeds=1).isel(seed=0, time=slice(1, None))
+    chain, model = (
+        saccade.MarkovChain.two_level(4, 0.75, stay=0.8),
+        saccade.Embedded(init_scale=1e-4),
+    )
+    run = saccade.flow(chain, t1=1500, n_times=500, model=model, seeds=1).isel(
+        seed=0, time=slice(1, None)
+    )
     _, sizes, directions = np.linalg.svd(run.embedding.values, full_matrices=False)
     along = np.einsum("tiw,tw->ti", run.embedding.values, directions[:, 0])
     spread, time = along[:, 1:].std(axis=1), run.time.values
@@ -203,8 +261,15 @@ def focus_and_dilution_parting() -> Figure:
     axes = drawing.subplots()
     axes.plot(time, spread, color=categorical(0), label="spread of the equal tokens")
     label = f"rate {rate:.4f}, from the chain alone"
-    axes.plot(near, 0.15 * np.exp(rate * (near - time[parted])), color="black", ls="--", lw=1, label=label)
-    axes.plot(time, sizes[:, 1] / sizes[:, 0], color=categorical(1), label="second direction over the first")
+    axes.plot(
+        near, 0.15 * np.exp(rate * (near - time[parted])), color="black", ls="--", lw=1, label=label
+    )
+    axes.plot(
+        time,
+        sizes[:, 1] / sizes[:, 0],
+        color=categorical(1),
+        label="second direction over the first",
+    )
     axes.set(yscale="log", ylim=(1e-5, 2), xlim=(0, 1250), xlabel="t", ylabel="size")
     drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
     return drawing
@@ -317,5 +382,7 @@ FIGURES = (
 
 if __name__ == "__main__":
     for make in (make for make in FIGURES if make.__name__ in sys.argv[1:] or not sys.argv[1:]):
-        with rc_context({"svg.hashsalt": "saccade"}):  # identifiers inside the SVG are random without it
+        with rc_context(
+            {"svg.hashsalt": "saccade"}
+        ):  # identifiers inside the SVG are random without it
             make().savefig(FOLDER / f"{make.__name__}.svg", metadata={"Date": None})

@@ -6,8 +6,8 @@
 | a link to `playground.html`                       | the playground in one file, which is made for the site |
 | a figure                                          | a link to itself, so that a phone shows it at its size |
 
-Formulas of one statement, between its marks, become one table. Not here: parts of pages that are kept in the repository
-(`docs_parts.py`).
+Formulas of one statement, between its marks, become one table. Not here: parts of pages that are
+kept in the repository (`docs_parts.py`).
 """
 
 from __future__ import annotations
@@ -46,5 +46,7 @@ def _formula(found: re.Match[str]) -> str:
 def _equations(found: re.Match[str]) -> str:
     """The formulas of a statement as one table, and what is noted below them."""
     key, written = found[1], found[2]
-    lines = "".join(f"<tr><td>{mathml(line)}</td></tr>" for line in re.findall(_BLOCK, written, re.MULTILINE))
+    lines = "".join(
+        f"<tr><td>{mathml(line)}</td></tr>" for line in re.findall(_BLOCK, written, re.MULTILINE)
+    )
     return f'<table aria-label="equations of {key}">{lines}</table>\n\n{re.sub(_BLOCK, "", written, flags=re.MULTILINE).strip()}\n'

@@ -1,4 +1,5 @@
-"""Parts of pages that are made from the source: `python -m tools.docs_parts` writes them anew, a test tells when they have drifted.
+"""Parts of pages that are made from the source: `python -m tools.docs_parts` writes them anew, a
+test tells when they have drifted.
 
 | part                                     | made from                                                                |
 |------------------------------------------|--------------------------------------------------------------------------|
@@ -10,8 +11,9 @@
 | `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                                        |
 | `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table                   |
 
-A part ends with `<!-- end -->`, which is written too where it is missing; what is around it is written by hand. So a page reads the
-same in the repository and on the site, which shows formulas as MathML (`docs_hooks.py`).
+A part ends with `<!-- end -->`, which is written too where it is missing; what is around it is
+written by hand. So a page reads the same in the repository and on the site, which shows formulas as
+MathML (`docs_hooks.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ SOURCE = DOCS.parent / "src"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 MARK = re.compile(
-    r"<!-- (?P<kind>made|equation|include|outcomes|found): (?P<name>.+?) -->(?:(?:(?!<!-- ).)*<!-- end -->)?", re.DOTALL
+    r"<!-- (?P<kind>made|equation|include|outcomes|found): (?P<name>.+?) -->(?:(?:(?!<!-- ).)*<!-- end -->)?",
+    re.DOTALL,
 )
 
 
@@ -68,7 +71,9 @@ def erratum_note(statement: Statement, errata: str) -> str:
     """Which entries of the page of errata concern this statement, by what their first form is."""
     kinds: dict[str, list[str]] = {}
     for each in statement.errata:
-        kinds.setdefault(_named(each.said, _NOTES), []).append(f"[{each.number}]({errata}#{anchor(each)})")
+        kinds.setdefault(_named(each.said, _NOTES), []).append(
+            f"[{each.number}]({errata}#{anchor(each)})"
+        )
     return " ".join(f"{kind}: {', '.join(numbers)}." for kind, numbers in kinds.items())
 
 
@@ -106,7 +111,10 @@ def _named(name: str, known: Mapping[str, Any]) -> Any:
 
 
 def made_part(name: str, page: str) -> str:
-    return "\n" + {"commands": commands_part, "names": api_part if page == "api.md" else names_part}[name]()
+    return (
+        "\n"
+        + {"commands": commands_part, "names": api_part if page == "api.md" else names_part}[name]()
+    )
 
 
 PARTS: dict[str, Callable[[str, str], str]] = {
@@ -149,7 +157,11 @@ def _options(name: str) -> str:
 
 def _summary(name: str) -> str:
     node = _node(name)
-    words = ast.get_docstring(node) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module) else None
+    words = (
+        ast.get_docstring(node)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module)
+        else None
+    )
     return _first_sentence(words) if words else _of_constant(name)
 
 

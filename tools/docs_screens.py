@@ -1,7 +1,9 @@
-"""The screenshots of the tutorials, each made by the tutorial's own code: `python -m tools.docs_screens [NAME ...]`, two minutes.
+"""The screenshots of the tutorials, each made by the tutorial's own code: `python -m
+tools.docs_screens [NAME ...]`, two minutes.
 
-A tutorial is run in an empty folder from top to bottom, then its page is opened in a real browser (`tests/browser.py`
-says which) and its first screen kept, in few colours. Browsers and fonts differ, so tests ask for the files and their size only.
+A tutorial is run in an empty folder from top to bottom, then its page is opened in a real browser
+(`tests/browser.py` says which) and its first screen kept, in few colours. Browsers and fonts
+differ, so tests ask for the files and their size only.
 """
 
 from __future__ import annotations
@@ -26,13 +28,17 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "screens"
 SIZE = {"width": 1100, "height": 760}
 _COLOURS = 96  # of a picture: enough for viridis and grey letters, and a third of the bytes
-_BLOCK = re.compile(r'^```python(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```', re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r'^```python(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```', re.DOTALL | re.MULTILINE
+)
 
 
 def told(tutorial: str) -> None:
     """Run the code of a tutorial, from top to bottom."""
     names: dict[str, Any] = {"__name__": "page"}
-    for block in _BLOCK.finditer((ROOT / "docs" / "tutorials" / f"{tutorial}.md").read_text("utf-8")):
+    for block in _BLOCK.finditer(
+        (ROOT / "docs" / "tutorials" / f"{tutorial}.md").read_text("utf-8")
+    ):
         if block["title"]:
             Path(block["title"]).write_text(block["code"], "utf-8")
         else:
@@ -66,7 +72,13 @@ def bring_your_own_theory() -> Path:
     return write_report("results/own", "own.html")
 
 
-SCREENS: tuple[Callable[[], Path], ...] = (test_a_theory, your_own_data, watch_your_model, induction_heads, bring_your_own_theory)
+SCREENS: tuple[Callable[[], Path], ...] = (
+    test_a_theory,
+    your_own_data,
+    watch_your_model,
+    induction_heads,
+    bring_your_own_theory,
+)
 
 
 def taken(browser: Any, page: Path) -> bytes:
@@ -76,7 +88,9 @@ def taken(browser: Any, page: Path) -> bytes:
     shown.wait_for_selector("html[data-ready]", state="attached")
     shown.wait_for_load_state("networkidle")
     content = io.BytesIO()
-    Image.open(io.BytesIO(shown.screenshot())).convert("RGB").quantize(_COLOURS).save(content, "png", optimize=True)
+    Image.open(io.BytesIO(shown.screenshot())).convert("RGB").quantize(_COLOURS).save(
+        content, "png", optimize=True
+    )
     shown.close()
     return content.getvalue()
 

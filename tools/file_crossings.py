@@ -1,9 +1,12 @@
-"""How often a command of Saccade crosses files: `python -m tools.file_crossings run scan-then-snap --t1 1e6 [--list]`.
+"""How often a command of Saccade crosses files: `python -m tools.file_crossings run scan-then-snap
+--t1 1e6 [--list]`.
 
-Counts distinct pairs (caller, callee) of functions in different files of the package, in this process: a measure of how many files
-a reader has to hold in mind at once. Calls by way of a library (JAX tracing a loss, SciPy asking for a velocity) count for the
-nearest function of the package on the stack. Bodies of modules and classes are no functions, and lambdas and comprehensions belong
-to the function around them. Importing is no call, also where it waits for a library's first use (`later.py`).
+Counts distinct pairs (caller, callee) of functions in different files of the package, in this
+process: a measure of how many files a reader has to hold in mind at once. Calls by way of a library
+(JAX tracing a loss, SciPy asking for a velocity) count for the nearest function of the package on
+the stack. Bodies of modules and classes are no functions, and lambdas and comprehensions belong to
+the function around them. Importing is no call, also where it waits for a library's first use
+(`later.py`).
 """
 
 from __future__ import annotations
@@ -61,11 +64,15 @@ def crossings(act: Callable[[], Any]) -> set[Crossing]:
 
 
 def _function(code: CodeType, known: dict[CodeType, Function | None]) -> Function | None:
-    """The function of the package that a piece of code belongs to; None for other code, and for bodies of modules and classes."""
+    """The function of the package that a piece of code belongs to; None for other code, and for
+    bodies of modules and classes.
+    """
     if code not in known:
         inside = code.co_filename.startswith(PACKAGE)
         name = code.co_qualname.split(".<locals>")[0]
-        is_function = inside and not name.startswith("<") and bool(code.co_flags & 0x2)  # CO_NEWLOCALS: classes and modules lack it
+        is_function = (
+            inside and not name.startswith("<") and bool(code.co_flags & 0x2)
+        )  # CO_NEWLOCALS: classes and modules lack it
         file = code.co_filename.removeprefix(PACKAGE).lstrip("/")
         known[code] = Function(file, name) if is_function and file != IMPORTING else None
     return known[code]
@@ -76,7 +83,9 @@ def main(arguments: list[str]) -> None:
     found = crossings(lambda: cli.main(wanted))
     if "--list" in arguments:
         print("\n".join(sorted(map(str, found))))
-    print(f"{len(found)} calls between functions of different files, {len({pair.callee.file for pair in found})} files called")
+    print(
+        f"{len(found)} calls between functions of different files, {len({pair.callee.file for pair in found})} files called"
+    )
 
 
 if __name__ == "__main__":

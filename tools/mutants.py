@@ -1,10 +1,13 @@
-"""Do the tests bite? `python -m tools.mutants [N]` plants bugs, one at a time, and counts those that no test notices.
+"""Do the tests bite? `python -m tools.mutants [N]` plants bugs, one at a time, and counts those
+that no test notices.
 
-First come the bugs of `PLANTED`, which once went unnoticed, then N slips for each part (12 if N is not given), drawn at random but
-the same ones as long as their lines stand: `<` for `<=`, `+` for `-`, a sign or a `not` forgotten. Each is put into a copy of the
-project, where one of the three files of tests that are most about the changed file must fail. In the end the tests that failed are
-run without any bug, and those that fail again have caught nothing. Prints every survivor; exits with 1 if fewer than 95 % were
-caught. A survivor is a missing test, or a slip that changes nothing. About half an hour on one core.
+First come the bugs of `PLANTED`, which once went unnoticed, then N slips for each part (12 if N is
+not given), drawn at random but the same ones as long as their lines stand: `<` for `<=`, `+` for
+`-`, a sign or a `not` forgotten. Each is put into a copy of the project, where one of the three
+files of tests that are most about the changed file must fail. In the end the tests that failed are
+run without any bug, and those that fail again have caught nothing. Prints every survivor; exits
+with 1 if fewer than 95 % were caught. A survivor is a missing test, or a slip that changes nothing.
+About half an hour on one core.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ from saccade.processes import cores
 
 PARTS = ("theory", "model", "dynamics", "observe", "sweeps")
 ASKED = 0.95
-_ALSO = {"model": ("agreement", "dynamics"), "dynamics": ("agreement",)}  # folders of tests that answer for a part, next to its own
+_ALSO = {
+    "model": ("agreement", "dynamics"),
+    "dynamics": ("agreement",),
+}  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
     "experiments/identity.py": ("tests/sweeps/test_identity.py",),
     "model/attention_tree.py": ("tests/experiments/test_layers_in_turn.py",),
@@ -38,14 +44,29 @@ _ELSEWHERE = {  # tests of what is reached only through something else
     "model/pairwise_start.py": ("tests/dynamics/test_starts.py",),
     "model/reduced_pairwise.py": ("tests/dynamics/test_flow.py",),
     "dynamics/window_descent.py": ("tests/model/test_pairwise_text.py",),
-    "sweeps/command.py": ("tests/sweeps/test_command.py", "tests/sweeps/test_repair.py", "tests/cli/test_report.py"),
+    "sweeps/command.py": (
+        "tests/sweeps/test_command.py",
+        "tests/sweeps/test_repair.py",
+        "tests/cli/test_report.py",
+    ),
     "sweeps/execution.py": ("tests/sweeps/test_results.py",),
 }
 _MOST_FILES = 3  # of tests for one mutant: those that know its file best
 _SECONDS = 900  # for the tests of one mutant; one that hangs is caught
 _ROOT = Path(__file__).parents[1]
 _PACKAGE = _ROOT / "src/saccade"
-_COPIED = ("src", "tests", "tools", "docs", "examples", "benchmarks", "pyproject.toml", "README.md", "NOTATION.md", "mkdocs.yml")
+_COPIED = (
+    "src",
+    "tests",
+    "tools",
+    "docs",
+    "examples",
+    "benchmarks",
+    "pyproject.toml",
+    "README.md",
+    "NOTATION.md",
+    "mkdocs.yml",
+)
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
@@ -53,7 +74,9 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 
 
 class Mutant(NamedTuple):
-    """One slip: a file of `src/saccade`, the text that stands there once, and what stands there then."""
+    """One slip: a file of `src/saccade`, the text that stands there once, and what stands there
+    then.
+    """
 
     file: str
     old: str
@@ -61,8 +84,16 @@ class Mutant(NamedTuple):
 
 
 PLANTED = (
-    Mutant("experiments/identity.py", "[saccade._PUBLIC[node.attr]] if node.attr in saccade._PUBLIC else []", "[]"),
-    Mutant("experiments/identity.py", '_SHOWS = ("saccade.report",', '_SHOWS = ("saccade.report", "saccade.observe",'),
+    Mutant(
+        "experiments/identity.py",
+        "[saccade._PUBLIC[node.attr]] if node.attr in saccade._PUBLIC else []",
+        "[]",
+    ),
+    Mutant(
+        "experiments/identity.py",
+        '_SHOWS = ("saccade.report",',
+        '_SHOWS = ("saccade.report", "saccade.observe",',
+    ),
     Mutant("experiments/identity.py", '"numpy", "optax", "scipy"', '"numpy", "scipy"'),
     Mutant(
         "data/text/cache.py",
@@ -73,20 +104,46 @@ PLANTED = (
     Mutant("forecasting/stages.py", "[sign * found[2]", "[found[2]"),
     Mutant("observe/token_statistics.py", "next_same[back] >= at", "next_same[back] > at"),
     Mutant("data/text/context_law.py", "(self.count + 1) /", "self.count /"),
-    Mutant("theory/scan_and_snap/concentration.py", "np.log(2 / failure_prob) / (2 *", "np.log(2 / failure_prob) / (1 *"),
-    Mutant("theory/scan_and_snap/concentration.py", "return K / np.sqrt(", "return 2 * K / np.sqrt("),
-    Mutant("theory/scan_and_snap/gain.py", "np.exp(2 * initial_feature**2 * B)", "np.exp(1 * initial_feature**2 * B)"),
-    Mutant("experiments/real_text/text_first_move.py", "!= wanted) & moved).sum()", "!= wanted) & chosen).sum()"),
+    Mutant(
+        "theory/scan_and_snap/concentration.py",
+        "np.log(2 / failure_prob) / (2 *",
+        "np.log(2 / failure_prob) / (1 *",
+    ),
+    Mutant(
+        "theory/scan_and_snap/concentration.py", "return K / np.sqrt(", "return 2 * K / np.sqrt("
+    ),
+    Mutant(
+        "theory/scan_and_snap/gain.py",
+        "np.exp(2 * initial_feature**2 * B)",
+        "np.exp(1 * initial_feature**2 * B)",
+    ),
+    Mutant(
+        "experiments/real_text/text_first_move.py",
+        "!= wanted) & moved).sum()",
+        "!= wanted) & chosen).sum()",
+    ),
     Mutant("observe/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
-    Mutant("observe/recorder.py", "self.check is None or not (is_first", "self.check is None and not (is_first"),
-    Mutant("dynamics/embedded_descent.py", "generator(seed, Purpose.DATA, step + 1)", "generator(seed, Purpose.DATA, step)"),
-    Mutant("dynamics/training_batches.py", "((length - 1) // self.context)", "(length // self.context)"),
+    Mutant(
+        "observe/recorder.py",
+        "self.check is None or not (is_first",
+        "self.check is None and not (is_first",
+    ),
+    Mutant(
+        "dynamics/embedded_descent.py",
+        "generator(seed, Purpose.DATA, step + 1)",
+        "generator(seed, Purpose.DATA, step)",
+    ),
+    Mutant(
+        "dynamics/training_batches.py", "((length - 1) // self.context)", "(length // self.context)"
+    ),
 )
 
 
 @cache
 def drawn(part: str, n: int) -> list[Mutant]:
-    """Slips of one part, at random over all places where one could be made; other changes of the part leave them as they are."""
+    """Slips of one part, at random over all places where one could be made; other changes of the
+    part leave them as they are.
+    """
     places = [
         Mutant(str(path.relative_to(_PACKAGE)), old, new)
         for path in sorted((_PACKAGE / part).rglob("*.py"))
@@ -106,13 +163,22 @@ def _slips(text: str) -> Iterator[tuple[str, str]]:
 
 def _is_text(node: ast.expr) -> bool:
     """What is added or divided as text would end in a TypeError, whatever the tests."""
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def _slip(node: ast.AST) -> str | None:
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _SWAPS:
-        return ast.unparse(ast.Compare(node.left, [_SWAPS[type(node.ops[0])](), *node.ops[1:]], node.comparators))  # type: ignore[list-item]
-    if isinstance(node, ast.BinOp) and type(node.op) in _SWAPS and not _is_text(node.left) and not _is_text(node.right):
+        return ast.unparse(
+            ast.Compare(node.left, [_SWAPS[type(node.ops[0])](), *node.ops[1:]], node.comparators)
+        )  # type: ignore[list-item]
+    if (
+        isinstance(node, ast.BinOp)
+        and type(node.op) in _SWAPS
+        and not _is_text(node.left)
+        and not _is_text(node.right)
+    ):
         return ast.unparse(ast.BinOp(node.left, _SWAPS[type(node.op)](), node.right))  # type: ignore[arg-type]
     if isinstance(node, ast.BoolOp):
         return ast.unparse(ast.BoolOp(_SWAPS[type(node.op)](), node.values))  # type: ignore[arg-type]
@@ -123,16 +189,30 @@ def _slip(node: ast.AST) -> str | None:
 
 @cache
 def concerning(file: str) -> list[str]:
-    """The files of tests that know a file best: named after it, then those that name most of what it, or what uses it, defines."""
+    """The files of tests that know a file best: named after it, then those that name most of what
+    it, or what uses it, defines.
+    """
     own = _defined(_PACKAGE / file)
-    users = [path for path in sorted(_PACKAGE.rglob("*.py")) if own & _words(path) and path != _PACKAGE / file]
+    users = [
+        path
+        for path in sorted(_PACKAGE.rglob("*.py"))
+        if own & _words(path) and path != _PACKAGE / file
+    ]
     around = set().union(*(_defined(path) for path in users))
 
     def nearness(path: Path) -> tuple[bool, int, int]:
-        return path.stem == f"test_{Path(file).stem}", len(own & _words(path)), len(around & _words(path))
+        return (
+            path.stem == f"test_{Path(file).stem}",
+            len(own & _words(path)),
+            len(around & _words(path)),
+        )
 
     part = Path(file).parts[0]
-    tests = [path for name in (part, *_ALSO.get(part, ())) for path in sorted((_ROOT / "tests" / name).rglob("test_*.py"))]
+    tests = [
+        path
+        for name in (part, *_ALSO.get(part, ()))
+        for path in sorted((_ROOT / "tests" / name).rglob("test_*.py"))
+    ]
     nearest = [str(path.relative_to(_ROOT)) for path in sorted(tests, key=nearness, reverse=True)]
     return list(dict.fromkeys([*_ELSEWHERE.get(file, ()), *nearest]))[:_MOST_FILES]
 
@@ -167,16 +247,40 @@ def _copied() -> Iterator[Path]:
             copy = shutil.copytree if (_ROOT / name).is_dir() else shutil.copy
             copy(_ROOT / name, Path(folder) / name)
         (_ROOT / ".pytest_cache").mkdir(exist_ok=True)
-        (Path(folder) / ".pytest_cache").symlink_to(_ROOT / ".pytest_cache")  # JAX knows compiled code by its program
+        (Path(folder) / ".pytest_cache").symlink_to(
+            _ROOT / ".pytest_cache"
+        )  # JAX knows compiled code by its program
         yield Path(folder)
 
 
 def failures(folder: Path, tests: Sequence[str], *options: str) -> list[str]:
     """Tests that fail, or files that cannot be read; the first only unless `options` say otherwise."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *(options or ("-x",)), *tests]
-    environment = os.environ | {"PYTHONPATH": f"{folder}/src", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rfE",
+        "-p",
+        "no:cacheprovider",
+        *(options or ("-x",)),
+        *tests,
+    ]
+    environment = os.environ | {
+        "PYTHONPATH": f"{folder}/src",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     try:
-        ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        ended = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return ["timeout"]
     return re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", ended.stdout, re.MULTILINE)
@@ -189,9 +293,14 @@ def main(arguments: list[str]) -> int:
     with ThreadPoolExecutor(cores()) as pool:
         for mutant, test in zip(mutants, pool.map(failing_test, mutants)):
             found.append(test)
-            print(f"{'caught' if test else 'SURVIVES':9} {mutant.file}: {mutant.old!r} -> {mutant.new!r} {test}", flush=True)
+            print(
+                f"{'caught' if test else 'SURVIVES':9} {mutant.file}: {mutant.old!r} -> {mutant.new!r} {test}",
+                flush=True,
+            )
     with _copied() as folder:
-        always = failures(folder, sorted({test for test in found if test} - {"timeout"}), "--maxfail=0")
+        always = failures(
+            folder, sorted({test for test in found if test} - {"timeout"}), "--maxfail=0"
+        )
     if always:
         print("\n".join(["these fail without a bug, and caught nothing:", *always]))
     n_caught = sum(bool(test) and test not in always for test in found)

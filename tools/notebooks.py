@@ -1,8 +1,10 @@
-"""The notebooks in `examples`, made from its scripts and run: `python -m tools.notebooks [NAME.ipynb]` after a script has changed.
+"""The notebooks in `examples`, made from its scripts and run: `python -m tools.notebooks
+[NAME.ipynb]` after a script has changed.
 
-A script is cut at its `# %%` lines. What stands there, and in the comment below, becomes a cell of text, what follows a
-cell of code; the docstring opens the script's part. A cell of code under `Solution` is folded away. Every notebook begins with a
-cell that installs Saccade from the folder above it, and carries what its cells printed and drew, and their hash.
+A script is cut at its `# %%` lines. What stands there, and in the comment below, becomes a cell of
+text, what follows a cell of code; the docstring opens the script's part. A cell of code under
+`Solution` is folded away. Every notebook begins with a cell that installs Saccade from the folder
+above it, and carries what its cells printed and drew, and their hash.
 """
 
 import ast
@@ -23,7 +25,10 @@ NOTEBOOKS = {
 INSTALL = "# Once, in a new environment:\n# %pip install --quiet ..{extra}"
 _EXTRAS = {"watch_a_model.ipynb": "[torch]"}
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-_FOLDED = {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "tags": ["solution", "hide-input"]}
+_FOLDED = {
+    "jupyter": {"source_hidden": True, "outputs_hidden": True},
+    "tags": ["solution", "hide-input"],
+}
 
 
 def cells_of(script: str) -> list[tuple[str, str]]:
@@ -37,7 +42,10 @@ def cells_of(script: str) -> list[tuple[str, str]]:
         text = re.match(r".*\n(# .*\n)*", part)[0]
         heading = re.sub(r"^# ", "\n", text, flags=re.MULTILINE)
         if heading.startswith("Solution: "):  # it is told inside
-            found += [("markdown", "**Solution**, folded away:"), ("solution", f"# {heading[10:]}{part.removeprefix(text)}")]
+            found += [
+                ("markdown", "**Solution**, folded away:"),
+                ("solution", f"# {heading[10:]}{part.removeprefix(text)}"),
+            ]
         else:
             found += [("markdown", heading), ("code", part.removeprefix(text))]
     return [(kind, text.strip("\n")) for kind, text in found]
@@ -46,7 +54,10 @@ def cells_of(script: str) -> list[tuple[str, str]]:
 def notebook_of(name: str) -> dict[str, Any]:
     """A notebook of all cells of its scripts, not yet run."""
     scripts = [(FOLDER / script).read_text(encoding="utf-8") for script in NOTEBOOKS[name]]
-    found = [("code", INSTALL.format(extra=_EXTRAS.get(name, ""))), *(cell for script in scripts for cell in cells_of(script))]
+    found = [
+        ("code", INSTALL.format(extra=_EXTRAS.get(name, ""))),
+        *(cell for script in scripts for cell in cells_of(script)),
+    ]
     cells = []
     for number, (kind, text) in enumerate(found):
         metadata = _FOLDED if kind == "solution" else {}
@@ -56,8 +67,13 @@ def notebook_of(name: str) -> dict[str, Any]:
             "metadata": metadata,
             "source": text,
         }
-        cells.append(cell | ({} if kind == "markdown" else {"execution_count": None, "outputs": []}))
-    metadata = {"kernelspec": _KERNEL, "ran": hashlib.sha256(json.dumps(cells).encode()).hexdigest()}
+        cells.append(
+            cell | ({} if kind == "markdown" else {"execution_count": None, "outputs": []})
+        )
+    metadata = {
+        "kernelspec": _KERNEL,
+        "ran": hashlib.sha256(json.dumps(cells).encode()).hexdigest(),
+    }
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 

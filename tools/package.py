@@ -1,13 +1,14 @@
-"""Wheel and sdist in clean environments: `python -m tools.package [--ends]` builds them, installs them, and runs the core's tests
-there, in two environments at a time.
+"""Wheel and sdist in clean environments: `python -m tools.package [--ends]` builds them, installs
+them, and runs the core's tests there, in two environments at a time.
 
 | environment | installs      | with                                                                                        |
 |-------------|---------------|---------------------------------------------------------------------------------------------|
 | oldest      | the wheel     | the lower bounds of pyproject.toml (`constraints-oldest.txt`), on the oldest Python, 3.11   |
 | newest      | the sdist     | the newest versions that the registry has, on each of Python 3.11, 3.12 and 3.13 that is here |
 
-`--ends` tries the oldest and, on the newest Python that is here, the newest. Tests run from another folder, so that what is
-imported is what was installed. A Python is here if its command runs, or if pyenv has it.
+`--ends` tries the oldest and, on the newest Python that is here, the newest. Tests run from another
+folder, so that what is imported is what was installed. A Python is here if its command runs, or if
+pyenv has it.
 """
 
 from __future__ import annotations
@@ -40,9 +41,17 @@ def main(arguments: list[str]) -> None:
     wheel, sdist = (next((ROOT / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
     pythons = dict(_pythons())
     tried: list[tuple[str | Path, ...]] = [
-        ("oldest", pythons.get(OLDEST, sys.executable), wheel, "--constraint", ROOT / "constraints-oldest.txt")
+        (
+            "oldest",
+            pythons.get(OLDEST, sys.executable),
+            wheel,
+            "--constraint",
+            ROOT / "constraints-oldest.txt",
+        )
     ]
-    newest: list[tuple[str | Path, ...]] = [(f"newest-{version}", python, sdist) for version, python in pythons.items()]
+    newest: list[tuple[str | Path, ...]] = [
+        (f"newest-{version}", python, sdist) for version, python in pythons.items()
+    ]
     tried += newest[-1:] if "--ends" in arguments else newest
     with ThreadPoolExecutor(2) as pool:
         for said in pool.map(lambda environment: _tried(*environment), tried):
@@ -53,7 +62,9 @@ def _pythons() -> Iterator[tuple[str, str]]:
     """Version and path of each supported Python that is here."""
     for version in (OLDEST, *NEWER):
         from_pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
-        found = next((str(python) for python in (f"python{version}", *from_pyenv) if _runs(python)), None)
+        found = next(
+            (str(python) for python in (f"python{version}", *from_pyenv) if _runs(python)), None
+        )
         if found is not None:
             yield version, found
         else:
@@ -61,18 +72,40 @@ def _pythons() -> Iterator[tuple[str, str]]:
 
 
 def _runs(python: str | Path) -> bool:
-    return shutil.which(python) is not None and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+    return (
+        shutil.which(python) is not None
+        and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+    )
 
 
 def _tried(name: str | Path, python: str | Path, archive: str | Path, *options: str | Path) -> str:
     """What the tests say in an environment of that name."""
     folder = ENVIRONMENTS / name
     _run(python, "-m", "venv", folder)
-    _run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *options, archive, "pytest", "hypothesis")
+    _run(
+        folder / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *options,
+        archive,
+        "pytest",
+        "hypothesis",
+    )
     _run(folder / "bin" / "saccade", "list")
     tests = [ROOT / path for path in CORE_TESTS]
     # Warnings of versions that we do not choose are theirs, not ours: here they do not fail a test.
-    said = _run(folder / "bin" / "python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "-p", "no:cacheprovider", *tests)
+    said = _run(
+        folder / "bin" / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-o",
+        "filterwarnings=default",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    )
     return f"{name}: {Path(archive).name}\n{said}"
 
 
@@ -80,7 +113,13 @@ def _run(*command: str | Path) -> str:
     """What a command prints; all is over if it fails."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as elsewhere:
-        done = subprocess.run([str(part) for part in command], cwd=elsewhere, env=environment, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=elsewhere,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     if done.returncode:
         raise SystemExit(f"{done.stdout}{' '.join(map(str, command))}: exit code {done.returncode}")
     return done.stdout

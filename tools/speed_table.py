@@ -1,10 +1,12 @@
-"""The tables of docs/speed.md and the lines of README's "Speed", from what `make bench` left in results/benchmarks.
+"""The tables of docs/speed.md and the lines of README's "Speed", from what `make bench` left in
+results/benchmarks.
 
     python -m tools.speed_table results/benchmarks
 
-`docs/speed.json` keeps what is shown. A row whose benchmark failed keeps its last numbers and says so. Commands that take minutes
-themselves (`make test` and others) are no benchmarks: what they took is written into `docs/speed.json`, under "apart", by hand.
-Plots of how cost grows are copied beside the docs' other figures.
+`docs/speed.json` keeps what is shown. A row whose benchmark failed keeps its last numbers and says
+so. Commands that take minutes themselves (`make test` and others) are no benchmarks: what they took
+is written into `docs/speed.json`, under "apart", by hand. Plots of how cost grows are copied beside
+the docs' other figures.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ EARLIER, NOTHING = " (an earlier run)", {"asked": "", "measured": "not measured"
 
 
 class Row(NamedTuple):
-    """`asked` and `measured` are filled from one row of the benchmark's file: the first with the values of `where`."""
+    """`asked` and `measured` are filled from one row of the benchmark's file: the first with the
+    values of `where`.
+    """
 
     what: str
     benchmark: str
@@ -33,8 +37,15 @@ class Row(NamedTuple):
     def filled(self, rows: list[dict[str, Any]], last: dict[str, str]) -> dict[str, str]:
         """As `last`, and marked, where the file is not there or does not hold what is shown."""
         try:
-            row = next(row for row in rows if all(row[column] == value for column, value in self.where.items()))
-            return {name: getattr(self, name).format_map(row).replace("%", " %") for name in ("asked", "measured")}
+            row = next(
+                row
+                for row in rows
+                if all(row[column] == value for column, value in self.where.items())
+            )
+            return {
+                name: getattr(self, name).format_map(row).replace("%", " %")
+                for name in ("asked", "measured")
+            }
         except (StopIteration, KeyError, ValueError):
             mark = "" if last["measured"] == NOTHING["measured"] else EARLIER
             return last | {"measured": last["measured"].removesuffix(EARLIER) + mark}
@@ -42,7 +53,11 @@ class Row(NamedTuple):
 
 def _start(what: str, words: str) -> Row:
     return Row(
-        words, "startup", {"what": what}, "under {bar (s):g} s", "{median (s):.2f} s ({processor time (s):.2f} s of processor time)"
+        words,
+        "startup",
+        {"what": what},
+        "under {bar (s):g} s",
+        "{median (s):.2f} s ({processor time (s):.2f} s of processor time)",
     )
 
 
@@ -70,7 +85,9 @@ ROWS = {
         "entropies of the 640 runs: with C less without",
         "{Saccade:.0e}",
     ),
-    "threads": _sweep("the same bits on 1, 2 and 5 threads", "same bits on 1, 2 and 5 threads", "{Saccade}"),
+    "threads": _sweep(
+        "the same bits on 1, 2 and 5 threads", "same bits on 1, 2 and 5 threads", "{Saccade}"
+    ),
     "exactness": _sweep(
         "float32 compared with float64, attention logits after training",
         "float32: error of attention logits",
@@ -111,8 +128,20 @@ ROWS = {
         "under {bar (s):g} s",
         "{saccade (s):.2f} s ({without C (s):.1f} s without the C code; plain SciPy and NumPy: {plain SciPy and NumPy (s):.1f} s)",
     ),
-    "cycles": Row("ten seeds of it", "focus_dilution", {"what": "ten seeds"}, "under {bar (s):g} s", "{saccade (s):.1f} s"),
-    "tokens": Row("one seed, 64 tokens", "focus_dilution_tokens", {"tokens": 64}, "under {bar (s):g} s", "{running (s):.1f} s"),
+    "cycles": Row(
+        "ten seeds of it",
+        "focus_dilution",
+        {"what": "ten seeds"},
+        "under {bar (s):g} s",
+        "{saccade (s):.1f} s",
+    ),
+    "tokens": Row(
+        "one seed, 64 tokens",
+        "focus_dilution_tokens",
+        {"tokens": 64},
+        "under {bar (s):g} s",
+        "{running (s):.1f} s",
+    ),
     "invariants": Row(
         "largest change of its two invariants, 4 to 64 tokens",
         "focus_dilution_invariants",
@@ -162,9 +191,14 @@ ROWS = {
         "{bar (speed)}",
         "{speed:.1f} times",
     ),
-    "text-looks": _text("the same, no observation skipped", "every look made", "{bar (speed)}", "{speed:.1f} times"),
+    "text-looks": _text(
+        "the same, no observation skipped", "every look made", "{bar (speed)}", "{speed:.1f} times"
+    ),
     "text-memory": _text(
-        "the same, peak memory beyond the libraries", "every look made", "{bar (of plain)}", "{of plain:.2f} times"
+        "the same, peak memory beyond the libraries",
+        "every look made",
+        "{bar (of plain)}",
+        "{of plain:.2f} times",
     ),
     "tokenising": Row(
         "text to token ids: words of WikiText-2 or of the text in the package",
@@ -224,9 +258,14 @@ PLOTS = {
 def updated(kept: Mapping[str, Any], results: Path) -> dict[str, Any]:
     """What is known of the run and of each row: new where the run has left a file, else as before."""
     rows = {
-        name: row.filled(_rows(results / f"{row.benchmark}.json"), kept["rows"].get(name, NOTHING)) for name, row in ROWS.items()
+        name: row.filled(_rows(results / f"{row.benchmark}.json"), kept["rows"].get(name, NOTHING))
+        for name, row in ROWS.items()
     }
-    return {"run": next(iter(_rows(results / "run.json")), kept["run"]), "rows": rows, "apart": kept["apart"]}
+    return {
+        "run": next(iter(_rows(results / "run.json")), kept["run"]),
+        "rows": rows,
+        "apart": kept["apart"],
+    }
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
@@ -244,20 +283,30 @@ def about(run: Mapping[str, Any]) -> str:
 
 
 def table(known: Mapping[str, Any]) -> str:
-    return _table((row.what, known["rows"][name]["asked"], known["rows"][name]["measured"]) for name, row in ROWS.items())
+    return _table(
+        (row.what, known["rows"][name]["asked"], known["rows"][name]["measured"])
+        for name, row in ROWS.items()
+    )
 
 
 def apart(known: Mapping[str, Any]) -> str:
-    return _table((f"`{command}`", said["asked"], said["measured"]) for command, said in known["apart"].items())
+    return _table(
+        (f"`{command}`", said["asked"], said["measured"])
+        for command, said in known["apart"].items()
+    )
 
 
 def _table(cells: Any) -> str:
-    return "| what | asked | measured |\n|---|---|---|\n" + "".join(f"| {' | '.join(line)} |\n" for line in cells)
+    return "| what | asked | measured |\n|---|---|---|\n" + "".join(
+        f"| {' | '.join(line)} |\n" for line in cells
+    )
 
 
 def lines(known: Mapping[str, Any]) -> str:
     """Four lines for the README."""
-    return "".join(f"- {words}: {known['rows'][name]['measured']}.\n" for name, words in README_LINES.items())
+    return "".join(
+        f"- {words}: {known['rows'][name]['measured']}.\n" for name, words in README_LINES.items()
+    )
 
 
 def plots(figures: Path) -> str:
@@ -273,7 +322,12 @@ def between(text: str, mark: str, made: str) -> str:
 
 
 def filled_page(text: str, known: Mapping[str, Any]) -> str:
-    made = {"run": about(known["run"]), "speed": table(known), "apart": apart(known), "plots": plots(ROOT / "docs" / "figures")}
+    made = {
+        "run": about(known["run"]),
+        "speed": table(known),
+        "apart": apart(known),
+        "plots": plots(ROOT / "docs" / "figures"),
+    }
     for mark, words in made.items():
         text = between(text, mark, words)
     return text
@@ -287,9 +341,19 @@ def main(results: Path) -> str | None:
             shutil.copy(results / f"{name}.svg", ROOT / "docs" / "figures" / f"{name}.svg")
     KEPT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(filled_page(PAGE.read_text(encoding="utf-8"), known), encoding="utf-8")
-    README.write_text(between(README.read_text(encoding="utf-8"), "speed", lines(known)), encoding="utf-8")
-    missing = [name for name in ROWS if known["rows"][name]["measured"].endswith((EARLIER, NOTHING["measured"]))]
-    return f"not measured in this run, and marked so in {PAGE.name}: {', '.join(missing)}" if missing else None
+    README.write_text(
+        between(README.read_text(encoding="utf-8"), "speed", lines(known)), encoding="utf-8"
+    )
+    missing = [
+        name
+        for name in ROWS
+        if known["rows"][name]["measured"].endswith((EARLIER, NOTHING["measured"]))
+    ]
+    return (
+        f"not measured in this run, and marked so in {PAGE.name}: {', '.join(missing)}"
+        if missing
+        else None
+    )
 
 
 if __name__ == "__main__":

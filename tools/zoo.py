@@ -1,8 +1,10 @@
-"""Which architectures of the installed Transformers can be watched? `python -m tools.zoo [NAME ...] [--write FILE]`, or `make zoo`.
+"""Which architectures of the installed Transformers can be watched? `python -m tools.zoo [NAME ...]
+[--write FILE]`, or `make zoo`.
 
-Every model type that can be built from a tiny configuration, random and without a download, is watched with its eager and its fused
-kernel. What a look measures is compared with the same statistics of the weights that the model returns itself in float64, computed
-one query at a time in NumPy (`tests/observe/dense_statistics.py`). Each ends in one of `OUTCOMES`.
+Every model type that can be built from a tiny configuration, random and without a download, is
+watched with its eager and its fused kernel. What a look measures is compared with the same
+statistics of the weights that the model returns itself in float64, computed one query at a time in
+NumPy (`tests/observe/dense_statistics.py`). Each ends in one of `OUTCOMES`.
 """
 
 from __future__ import annotations
@@ -53,7 +55,18 @@ SAME = 1e-2  # of a model's answer: float32 against float64 through all layers
 SHAPES = ("entropy", "relative_entropy", "top_mass", "top_k_mass", "effective_keys")
 PLACES = ("sink_mass", "self_mass", "previous_mass")
 SAMPLE = (
-    *("gpt2", "gemma4_text", "bert", "t5", "gpt_oss", "bloom", "vit", "gpt_bigcode", "albert", "mobilebert"),
+    *(
+        "gpt2",
+        "gemma4_text",
+        "bert",
+        "t5",
+        "gpt_oss",
+        "bloom",
+        "vit",
+        "gpt_bigcode",
+        "albert",
+        "mobilebert",
+    ),
     *("pegasus_x", "longt5", "data2vec-vision", "pvt_v2", "nystromformer", "falcon", "swin"),
 )
 _PER_PROCESS = 100  # model types: modules of those that are done stay in memory
@@ -72,28 +85,43 @@ class Row(NamedTuple):
 
 
 def reference(made: Built) -> list[list[torch.Tensor]]:
-    """Weights that an eager model with the same parameters returns in float64, call by call: itself, and its modules one by one."""
+    """Weights that an eager model with the same parameters returns in float64, call by call:
+    itself, and its modules one by one.
+    """
     try:
-        exact = type(made.model)._from_config(copy.deepcopy(made.model.config), attn_implementation="eager").eval().double()
-        exact.load_state_dict({name: _doubled(value) for name, value in made.model.state_dict().items()})
+        exact = (
+            type(made.model)
+            ._from_config(copy.deepcopy(made.model.config), attn_implementation="eager")
+            .eval()
+            .double()
+        )
+        exact.load_state_dict(
+            {name: _doubled(value) for name, value in made.model.state_dict().items()}
+        )
         exact.set_experts_implementation("eager")  # the other one has no float64
         exact.config.use_cache = False  # with it some take off the mask
         torch.manual_seed(0)
         with torch.no_grad(), _all_in_float64(), _weights_of_modules(exact) as of_modules:
-            answer = exact(**{name: _doubled(value) for name, value in made.probe.items()}, output_attentions=True)
+            answer = exact(
+                **{name: _doubled(value) for name, value in made.probe.items()},
+                output_attentions=True,
+            )
         found = returned_weights(answer)
         if not _same_answer(answer, made):
             return []  # its kernels do not compute the same: some leave a mask out with one of them
     except Exception:
         return []
     return [
-        [each.nan_to_num(0.0) for each in maps if isinstance(each, torch.Tensor) and each.ndim == 4] for maps in (found, of_modules)
+        [each.nan_to_num(0.0) for each in maps if isinstance(each, torch.Tensor) and each.ndim == 4]
+        for maps in (found, of_modules)
     ]
 
 
 @contextlib.contextmanager
 def _weights_of_modules(model: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Weights that modules return beside their output, each once: a model may return those of some layers only."""
+    """Weights that modules return beside their output, each once: a model may return those of some
+    layers only.
+    """
     found: list[torch.Tensor] = []
 
     def keep(_module: Any, _given: Any, answer: Any) -> None:
@@ -116,11 +144,15 @@ def _weights_of_modules(model: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
 
 def _are_weights(maps: torch.Tensor) -> bool:
     total = maps.nan_to_num(0.0).sum(-1)
-    return bool((maps.nan_to_num(0.0) >= 0).all() and (total < 1 + 1e-6).all() and (total > 0).any())
+    return bool(
+        (maps.nan_to_num(0.0) >= 0).all() and (total < 1 + 1e-6).all() and (total > 0).any()
+    )
 
 
 def _same_answer(answer: Any, made: Built) -> bool:
-    """Whether the model that is watched gives the answer of its float64 form, as far as float32 tells."""
+    """Whether the model that is watched gives the answer of its float64 form, as far as float32
+    tells.
+    """
     torch.manual_seed(0)
     with torch.no_grad():
         made.model.config.use_cache = False
@@ -130,7 +162,9 @@ def _same_answer(answer: Any, made: Built) -> bool:
         for name, value in answer.items()
         if isinstance(value, torch.Tensor) and value.is_floating_point() and name in given
     ]
-    return all(float((one - other).abs().max()) <= SAME * float(one.abs().max()) for one, other in pairs)
+    return all(
+        float((one - other).abs().max()) <= SAME * float(one.abs().max()) for one, other in pairs
+    )
 
 
 def _doubled(value: Any) -> Any:
@@ -139,48 +173,74 @@ def _doubled(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _all_in_float64() -> Iterator[None]:
-    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64. Some mask with -100: in float32
-    no such weight can be told from 0, in float64 it can, so here they mask with the least number."""
+    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64.
+    Some mask with -100: in float32 no such weight can be told from 0, in float64 it can, so here
+    they mask with the least number.
+    """
     softmax, fill = torch.nn.functional.softmax, torch.Tensor.masked_fill
 
     def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: Any) -> torch.Tensor:
         is_mask = isinstance(value, float) and value <= -100 and self.is_floating_point()
         return fill(self, mask, torch.finfo(self.dtype).min if is_mask else value)
 
-    def exact_softmax(input: torch.Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> torch.Tensor:
+    def exact_softmax(
+        input: torch.Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+    ) -> torch.Tensor:
         logits = input.double()
         below = logits.amax(-1 if dim is None else dim, keepdim=True) - logits
-        # Beyond 745 below the largest float64 rounds a weight to 0, though nothing is masked; masks are -10,000 or less.
-        return torch.where(below < 5000, softmax(logits, dim=dim).clamp(min=1e-300), softmax(logits, dim=dim))
+        # Beyond 745 below the largest float64 rounds a weight to 0, though nothing is masked; masks
+        # are -10,000 or less.
+        return torch.where(
+            below < 5000, softmax(logits, dim=dim).clamp(min=1e-300), softmax(logits, dim=dim)
+        )
 
-    with patch.object(torch.nn.functional, "softmax", exact_softmax), patch.object(torch.Tensor, "masked_fill", masked_fill):
+    with (
+        patch.object(torch.nn.functional, "softmax", exact_softmax),
+        patch.object(torch.Tensor, "masked_fill", masked_fill),
+    ):
         yield
 
 
 def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
-    """The largest difference of any statistic, over its size if that is above 1; None if some weights are not returned."""
+    """The largest difference of any statistic, over its size if that is above 1; None if some
+    weights are not returned.
+    """
     totals = [each.sum(-1) for each in weights]
-    are_weights = all(bool((each > -1e-9).all() and (each < 1 + 1e-6).all() and (each > 0).any()) for each in totals)
+    are_weights = all(
+        bool((each > -1e-9).all() and (each < 1 + 1e-6).all() and (each > 0).any())
+        for each in totals
+    )
     if len(weights) != record.sizes["layer"] or not are_weights:
-        return None  # some models return other things under this name, some nothing but NaN in float64
-    if any(_n_keys(record, layer) not in (None, maps.shape[3]) for layer, maps in enumerate(weights)):
+        return (
+            None  # some models return other things under this name, some nothing but NaN in float64
+        )
+    if any(
+        _n_keys(record, layer) not in (None, maps.shape[3]) for layer, maps in enumerate(weights)
+    ):
         return None  # it returns a part of them
     if any(maps.shape[1] > 1 and bool((maps == maps[:, :1]).all()) for maps in weights):
         return None  # it returns the mean over heads for each of them
     worst = 0.0
     for layer, (maps, total) in enumerate(zip(weights, totals, strict=True)):
         rest = torch.where(total > 0, 1 - total, 0)[..., None]
-        whole = torch.cat([maps, rest], -1) if float(rest.max()) > 1e-6 else maps  # what a learned sink takes
+        whole = (
+            torch.cat([maps, rest], -1) if float(rest.max()) > 1e-6 else maps
+        )  # what a learned sink takes
         expected = _expected(whole, SHAPES) | _expected(maps, PLACES)
         for name, values in expected.items():
             if name not in record:
                 continue
             ours = record[name].isel(time=0, layer=layer).values[: maps.shape[1]]
             known = np.isfinite(ours)
-            if ours.shape != values.shape or (known.any() and not np.array_equal(known, np.isfinite(values))):
+            if ours.shape != values.shape or (
+                known.any() and not np.array_equal(known, np.isfinite(values))
+            ):
                 return np.inf
             if known.any():
-                worst = max(worst, float((np.abs(ours - values) / np.maximum(1, np.abs(values)))[known].max()))
+                worst = max(
+                    worst,
+                    float((np.abs(ours - values) / np.maximum(1, np.abs(values)))[known].max()),
+                )
     return worst
 
 
@@ -194,7 +254,9 @@ def _n_keys(record: Any, layer: int) -> int | None:
 
 def _expected(maps: torch.Tensor, names: Sequence[str]) -> dict[str, np.ndarray]:
     shape = maps.shape[0], maps.shape[3]
-    found = dense_statistics(maps.numpy(), np.ones(shape, bool), np.zeros(shape, int), least=0.0)  # what is masked is 0 in float64
+    found = dense_statistics(
+        maps.numpy(), np.ones(shape, bool), np.zeros(shape, int), least=0.0
+    )  # what is masked is 0 in float64
     return {name: found[name] for name in names if name in found}
 
 
@@ -207,7 +269,9 @@ def watched(made: Built) -> Any:
 
 
 def error_of(made: Built, record: Any) -> float | None:
-    """Of the record against float64; if it is more than float32 rounds, of a record of the same model in float64."""
+    """Of the record against float64; if it is more than float32 rounds, of a record of the same
+    model in float64.
+    """
     of_model, of_modules = reference(made) or ([], [])
     weights = of_model if (error := compared(record, of_model)) is not None else of_modules
     if error is None and (error := compared(record, of_modules)) == np.inf:
@@ -215,18 +279,29 @@ def error_of(made: Built, record: Any) -> float | None:
     if error is None or error <= TOLERANCE or error > ROUNDED:
         return error
     made.model.set_experts_implementation("eager")
-    double = made._replace(model=made.model.double(), probe={name: _doubled(value) for name, value in made.probe.items()})
+    double = made._replace(
+        model=made.model.double(),
+        probe={name: _doubled(value) for name, value in made.probe.items()},
+    )
     try:
         with torch.no_grad():
             double.model(**double.probe)
     except RuntimeError:
-        return None  # the model mixes in float32, so there is nothing to tell rounding from a defect
+        return (
+            None  # the model mixes in float32, so there is nothing to tell rounding from a defect
+        )
     exactly = compared(watched(double), weights)
-    return error if exactly is not None and exactly <= max(TOLERANCE, _rounding_of_logits(record)) else np.inf
+    return (
+        error
+        if exactly is not None and exactly <= max(TOLERANCE, _rounding_of_logits(record))
+        else np.inf
+    )
 
 
 def _rounding_of_logits(record: Any) -> float:
-    """What float32, in which statistics are computed whatever the model's type, rounds off the largest logit."""
+    """What float32, in which statistics are computed whatever the model's type, rounds off the
+    largest logit.
+    """
     largest = float(np.nanmax(record.largest_logit)) if "largest_logit" in record else 0.0
     return float(np.finfo(np.float32).eps) * largest if np.isfinite(largest) else 0.0
 
@@ -259,7 +334,9 @@ def _tried(name: str) -> Row:
                 return Row(name, "no attention", reason="none was seen")
             found.append(Row(name, "refused", reason=f"{kernel}: {line(refusal)}"))
         except Exception as defect:
-            found.append(Row(name, "traceback", reason=f"{kernel}: {type(defect).__name__}, {line(defect)}"))
+            found.append(
+                Row(name, "traceback", reason=f"{kernel}: {type(defect).__name__}, {line(defect)}")
+            )
         else:
             outcome = "seen" if error is None else "equal" if error <= ROUNDED else "different"
             found.append(Row(name, outcome, error, heads, kernel))
@@ -295,7 +372,10 @@ def _in_processes(wanted: Sequence[str], n_at_once: int) -> Iterator[Row]:
         finally:
             rows.put(None)
 
-    threads = [Thread(target=share, args=(wanted[first::n_at_once],), daemon=True) for first in range(n_at_once)]
+    threads = [
+        Thread(target=share, args=(wanted[first::n_at_once],), daemon=True)
+        for first in range(n_at_once)
+    ]
     for thread in threads:
         thread.start()
     for _ in threads:  # each ends with None
@@ -307,14 +387,18 @@ def _one_after_the_other(wanted: Sequence[str]) -> Iterator[Row]:
     waiting = list(wanted)
     while waiting:
         part = waiting[:_PER_PROCESS]
-        process = subprocess.Popen([sys.executable, "-m", "tools.zoo", "--lines", *part], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tools.zoo", "--lines", *part], stdout=subprocess.PIPE, text=True
+        )
         done = 0
         for text in process.stdout or ():
             yield Row(*json.loads(text))
             done += 1
         process.wait()
         if done < len(part):
-            yield Row(part[done], "not built", reason=f"its process ended with {process.returncode}")
+            yield Row(
+                part[done], "not built", reason=f"its process ended with {process.returncode}"
+            )
             done += 1
         waiting = waiting[done:]
 
@@ -323,7 +407,9 @@ def table(rows: Sequence[Row]) -> str:
     import transformers
 
     counts = Counter(row.outcome for row in rows)
-    summary = [f"| {outcome} | {counts[outcome]} | {meaning} |" for outcome, meaning in OUTCOMES.items()]
+    summary = [
+        f"| {outcome} | {counts[outcome]} | {meaning} |" for outcome, meaning in OUTCOMES.items()
+    ]
     lines = [
         f"| `{row.name}` | {row.outcome} | {'' if row.error is None else f'{row.error:.0e}'} | {row.heads} | {_cell(row)} |"
         for row in rows
@@ -375,7 +461,9 @@ _LEFT = {
 
 
 def _why(reason: str) -> str:
-    """A reason in one short line: the package that is missing, the argument that is not known, else what the error says."""
+    """A reason in one short line: the package that is missing, the argument that is not known, else
+    what the error says.
+    """
     if found := re.search(r"requires the (\S+) library", reason):
         return f"needs the package {found[1]}"
     if found := re.search(r"missing \d+ required positional arguments?: (.*)", reason):
@@ -389,10 +477,14 @@ def _cell(row: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", nargs="*", help="model types; default: all")
     parser.add_argument("--write", type=Path, help="a Markdown file for the table")
-    parser.add_argument("--keep", type=Path, help="a file for what is done: with it a run that was stopped goes on")
+    parser.add_argument(
+        "--keep", type=Path, help="a file for what is done: with it a run that was stopped goes on"
+    )
     parser.add_argument("--lines", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.lines:
@@ -419,7 +511,11 @@ def main() -> None:
 
 def _kept(file: Path | None) -> list[Row]:
     """Rows of a run that was stopped."""
-    return [Row(*json.loads(text)) for text in file.read_text().splitlines()] if file and file.exists() else []
+    return (
+        [Row(*json.loads(text)) for text in file.read_text().splitlines()]
+        if file and file.exists()
+        else []
+    )
 
 
 if __name__ == "__main__":

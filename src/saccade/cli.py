@@ -1,8 +1,8 @@
 """The command line, a thin layer: every command calls functions that a Python user can call too.
 
-Exit codes: 0 if all verdicts are as expected, 1 if some are not (`lab/outcome.py` says which), 2 for a wrong command line, 130 for
-Ctrl-C.
-Slow modules are imported where they are used, so that `main` can answer Ctrl-C from the start.
+Exit codes: 0 if all verdicts are as expected, 1 if some are not (`lab/outcome.py` says which), 2
+for a wrong command line, 130 for Ctrl-C. Slow modules are imported where they are used, so that
+`main` can answer Ctrl-C from the start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ from saccade.records.json_files import json_ready
 from saccade.records.writing import make_folder, write_text
 from saccade.terminal import JSON, console, flags, progress
 
-_TOO_LARGE = ("RESOURCE_EXHAUSTED", "Maximum allowed", "array is too big", "allocate memory")  # as JAX, NumPy and PyTorch say it
+_TOO_LARGE = (
+    "RESOURCE_EXHAUSTED",
+    "Maximum allowed",
+    "array is too big",
+    "allocate memory",
+)  # as JAX, NumPy and PyTorch say it
 _NAMED = 4  # experiments that a sentence names
 REPLACE = (bool, False, "overwrite an earlier result that has other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
@@ -63,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
-        _complain(f"this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}' in the folder of Saccade")
+        _complain(
+            f"this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
+        )
         return 2
     except KeyboardInterrupt:
         _complain("interrupted; what was finished before is kept, nothing half-written is left.")
@@ -76,9 +83,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print_no_more()
         return 2
     except (MemoryError, RuntimeError, ValueError) as error:
-        if not isinstance(error, MemoryError) and not any(words in str(error) for words in _TOO_LARGE):
+        if not isinstance(error, MemoryError) and not any(
+            words in str(error) for words in _TOO_LARGE
+        ):
             raise
-        _complain("there is not enough memory for this; choose smaller settings. What was finished before is kept.")
+        _complain(
+            "there is not enough memory for this; choose smaller settings. What was finished before is kept."
+        )
         return 2
 
 
@@ -92,16 +103,21 @@ def _answered(arguments: list[str]) -> int:
         print(__version__)
         return 0
     _use_compilation_cache()
-    command = _COMMANDS.get(arguments[0]) or _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
+    command = (
+        _COMMANDS.get(arguments[0]) or _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
+    )
     return command(arguments[1:])
 
 
 def _list(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, finding_of
 
-    options = flags(arguments, "List all experiments: name, finding and time.", "saccade list --json", json=JSON)
+    options = flags(
+        arguments, "List all experiments: name, finding and time.", "saccade list --json", json=JSON
+    )
     rows: list[dict[str, Any]] = [
-        {"name": name, "finding": finding_of(name), "seconds": entry.seconds} for name, entry in EXPERIMENTS.items()
+        {"name": name, "finding": finding_of(name), "seconds": entry.seconds}
+        for name, entry in EXPERIMENTS.items()
     ]
     if options.json:
         print(json.dumps(rows, indent=1))
@@ -126,7 +142,11 @@ def _reproduce(arguments: list[str]) -> int:
         arguments,
         "Run experiments with their default settings, check their claims and write the report.",
         "saccade reproduce growth-figures decoder-dynamics",
-        names=(tyro.conf.Positional[tuple[str, ...]], (), "names from `saccade list`; none: all synthetic experiments"),
+        names=(
+            tyro.conf.Positional[tuple[str, ...]],
+            (),
+            "names from `saccade list`; none: all synthetic experiments",
+        ),
         real=(bool, False, "run all experiments on real text instead of the synthetic ones"),
         full=(bool, False, "experiments on real text: use the papers' sizes (takes hours to days)"),
         out=(Path, Path("results"), "folder to write results to"),
@@ -135,19 +155,30 @@ def _reproduce(arguments: list[str]) -> int:
         json=JSON,
     )
     if options.real and options.names:
-        raise InputError("`--real` runs all experiments on real text; leave it out if you name experiments.")
+        raise InputError(
+            "`--real` runs all experiments on real text; leave it out if you name experiments."
+        )
     if own := [name for name in options.names if name.endswith(".py")]:
         raise InputError(f"use `saccade run {own[0]}` for a file of your own.")
-    names = [checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names]
+    names = [
+        checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names
+    ]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
     pages = "findings" if options.real else "errata"  # from all experiments of a kind
-    with sealed_folder(options.out / pages) if not options.names else contextlib.nullcontext() as folder:  # refused before the work
+    with (
+        sealed_folder(options.out / pages)
+        if not options.names
+        else contextlib.nullcontext() as folder
+    ):  # refused before the work
         outcomes = _run_all(jobs, options, every_claim=options.verbose)
         if folder is not None and options.real:
             _write_findings(folder, outcomes)
         elif folder is not None:
-            write_text(folder / "errata.md", errata_page([claim for outcome in outcomes for claim in outcome.claims]))
+            write_text(
+                folder / "errata.md",
+                errata_page([claim for outcome in outcomes for claim in outcome.claims]),
+            )
     return _exit_code(outcomes)
 
 
@@ -169,7 +200,9 @@ def _write_findings(folder: Path, outcomes: list[Any]) -> None:
 
 
 def _job(name: str, full: bool) -> tuple[str, Any, str]:
-    """What `_run_all` takes: name, settings (None: the default) and the command that asks for just this."""
+    """What `_run_all` takes: name, settings (None: the default) and the command that asks for just
+    this.
+    """
     from saccade.experiments import REAL_TEXT, experiment
 
     if full and name not in REAL_TEXT:
@@ -182,13 +215,21 @@ def _run(arguments: list[str]) -> int:
     from saccade.experiments import experiment, finding_of
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print("usage: saccade run NAME|FILE.py [--setting value ...]\n\nRun one experiment with your own settings.\n")
+        print(
+            "usage: saccade run NAME|FILE.py [--setting value ...]\n\nRun one experiment with your own settings.\n"
+        )
         print("Example: saccade run growth-figures --out results/mine\n")
-        print("NAME is one that `saccade list` shows, FILE.py defines your own experiment. `saccade run NAME --help` lists its")
-        print("settings. `--seeds 3` runs three seeds (0, 1, 2), `--seeds 4 7` runs seeds 4 and 7, `--seeds 7,` runs seed 7 alone.")
+        print(
+            "NAME is one that `saccade list` shows, FILE.py defines your own experiment. `saccade run NAME --help` lists its"
+        )
+        print(
+            "settings. `--seeds 3` runs three seeds (0, 1, 2), `--seeds 4 7` runs seeds 4 and 7, `--seeds 7,` runs seed 7 alone."
+        )
         return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError("`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows.")
+        raise InputError(
+            "`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows."
+        )
     name = arguments[0]
     kind: Any = experiment(name).settings
     try:
@@ -214,16 +255,26 @@ def _settings_elsewhere(refused: str) -> str:
 
     option = re.search(r"Unrecognized options: --([\w-]+)", refused)
     names = with_setting(option[1].replace("-", "_")) if option else []
-    named = ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    named = (
+        ", ".join(names)
+        if len(names) <= _NAMED
+        else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    )
     return f" Experiments with --{option[1]}: {named}." if option and names else ""
 
 
 def _env(arguments: list[str]) -> int:
     from saccade.records.provenance import environment
 
-    options = flags(arguments, "Print versions and settings, for a bug report.", "saccade env --json", json=JSON)
+    options = flags(
+        arguments, "Print versions and settings, for a bug report.", "saccade env --json", json=JSON
+    )
     facts = environment()
-    print(json.dumps(facts, indent=1) if options.json else "\n".join(f"{key}: {value}" for key, value in facts.items()))
+    print(
+        json.dumps(facts, indent=1)
+        if options.json
+        else "\n".join(f"{key}: {value}" for key, value in facts.items())
+    )
     return 0
 
 
@@ -263,7 +314,9 @@ def _report(arguments: list[str]) -> int:
     unread: list[str] = []
     page = write_report(options.sources, options.out, unread.append)
     _complain(*unread)
-    print(json.dumps({"report": str(page), "unread": unread}) if options.json else f"report: {page}")
+    print(
+        json.dumps({"report": str(page), "unread": unread}) if options.json else f"report: {page}"
+    )
     return 1 if unread else 0
 
 
@@ -276,9 +329,17 @@ def _figure(arguments: list[str]) -> int:
         arguments,
         "Draw the figure of a result again, in the width and format that a paper needs.",
         "saccade run growth-figures && saccade figure growth-figures --format pdf --width 3.3in",
-        source=(tyro.conf.Positional[str], tyro.MISSING, "experiment with a result in results/, or the folder of a result"),
+        source=(
+            tyro.conf.Positional[str],
+            tyro.MISSING,
+            "experiment with a result in results/, or the folder of a result",
+        ),
         format=(str, "pdf", ", ".join(FORMATS)),
-        width=(str, "3.3in", "width in in, cm, mm or pt; fonts keep their size, panels are stacked if need be"),
+        width=(
+            str,
+            "3.3in",
+            "width in in, cm, mm or pt; fonts keep their size, panels are stacked if need be",
+        ),
         panels=(tuple[int, ...], (), "numbers of the panels to draw; default: all"),
         out=(Path | None, None, "file to write; default: NAME.FORMAT in this folder"),
         json=JSON,
@@ -327,7 +388,11 @@ def _completion(arguments: list[str]) -> int:
         arguments,
         "Print a script that completes commands and experiments when you press Tab.",
         "saccade completion bash >> ~/.bash_completion",
-        shell=(tyro.conf.Positional[str], "bash", "bash or zsh; for zsh, save it as _saccade in a folder of $fpath"),
+        shell=(
+            tyro.conf.Positional[str],
+            "bash",
+            "bash or zsh; for zsh, save it as _saccade in a folder of $fpath",
+        ),
     )
     print(completion(options.shell, list(_COMMANDS)), end="")
     return 0
@@ -343,7 +408,9 @@ def _forecast(arguments: list[str]) -> int:
     from saccade.forecasting.command import OPTIONS, answered, forecast_of
 
     if not arguments:
-        raise InputError("`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes.")
+        raise InputError(
+            "`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes."
+        )
     example = r"printf 'class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n' > sky.csv && saccade forecast sky.csv"
     purpose = "Predict what training will do, from the data alone: which tokens win, how fast and when attention snaps."
     options = flags(arguments, purpose, example, **OPTIONS, json=JSON)
@@ -369,23 +436,32 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: bool) -> list[Any]:
-    """Run experiments, print what came of each when it is done, and write the report over all of `--out`."""
+    """Run experiments, print what came of each when it is done, and write the report over all of
+    `--out`.
+    """
     from saccade.experiments.reproduce import Job, reproduce_all
     from saccade.lab.outcome import print_outcome, summary
     from saccade.report.page import write_page
 
     outcomes = []
     with progress("starting") as on_progress:
-        for outcome in reproduce_all([Job(*job) for job in jobs], options.out, on_progress, options.replace):
+        for outcome in reproduce_all(
+            [Job(*job) for job in jobs], options.out, on_progress, options.replace
+        ):
             outcomes.append(outcome)
             if not options.json:
                 print_outcome(console(), outcome, every_claim=every_claim)
         asked = [name for name, _, _ in jobs]
-        outcomes.sort(key=lambda outcome: asked.index(outcome.name) if outcome.name in asked else 0)  # a file of one's own is alone
+        outcomes.sort(
+            key=lambda outcome: asked.index(outcome.name) if outcome.name in asked else 0
+        )  # a file of one's own is alone
         on_progress(1.0, label="writing the report")
         page = write_page(options.out, _complain)
     if options.json:
-        results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
+        results = [
+            {"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]}
+            for o in outcomes
+        ]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
         total = f"{summary(outcomes)}\n" if len(outcomes) > 1 else ""
@@ -408,8 +484,8 @@ def _print_no_more() -> None:
 
 
 def _open_streams() -> None:
-    """Give standard streams that were closed a place, or the next file that is opened would take their number and get what is
-    printed; and print names that are not UTF-8 with escapes.
+    """Give standard streams that were closed a place, or the next file that is opened would take
+    their number and get what is printed; and print names that are not UTF-8 with escapes.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
@@ -421,7 +497,9 @@ def _open_streams() -> None:
 
 
 def _use_compilation_cache() -> None:
-    """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not be imported for it."""
+    """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not
+    be imported for it.
+    """
     if (folder := user_cache("jax")) is None:
         return  # a cache is a convenience: without a place for one, compile each time
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
@@ -437,9 +515,13 @@ def _note_phase(phase: str, _: object) -> None:
 
 
 def _answer_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """`KeyboardInterrupt`; but a moment later while garbage is collected, since what is raised in callbacks then is lost."""
+    """`KeyboardInterrupt`; but a moment later while garbage is collected, since what is raised in
+    callbacks then is lost.
+    """
     callers = set()
-    while frame is not None:  # all of them: this may itself have been interrupted while it was waiting for the timer's thread
+    while (
+        frame is not None
+    ):  # all of them: this may itself have been interrupted while it was waiting for the timer's thread
         callers.add(frame.f_code.co_name)
         frame = frame.f_back
     if _collection["phase"] == "start" or callers & _CALLBACKS:
@@ -449,14 +531,18 @@ def _answer_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 
 def answer_ctrl_c() -> None:
-    """From now on, Ctrl-C is never lost; where it is ignored, or somebody else answers it, that stays so."""
+    """From now on, Ctrl-C is never lost; where it is ignored, or somebody else answers it, that
+    stays so.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         gc.callbacks.append(_note_phase)
         signal.signal(signal.SIGINT, _answer_ctrl_c)
 
 
 def entry() -> None:
-    """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still running in threads."""
+    """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still
+    running in threads.
+    """
     _open_streams()
     answer_ctrl_c()
     code = main()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def built_from(source: Path, library: Path) -> ctypes.CDLL | None:
-    """The library, from the package's own folder and nowhere else; None if it was not built, or from another source."""
+    """The library, from the package's own folder and nowhere else; None if it was not built, or
+    from another source.
+    """
     try:
         found = ctypes.CDLL(str(library))
         found.saccade_source.restype = ctypes.c_char_p

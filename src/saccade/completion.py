@@ -1,4 +1,6 @@
-"""Completion of names in bash and zsh: commands first, then the experiments of those commands that take them."""
+"""Completion of names in bash and zsh: commands first, then the experiments of those commands that
+take them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _BASH = """_saccade() {{
 complete -o default -F _saccade saccade
 """
 
-# In a folder of $fpath zsh reads it at the first Tab, as the body of `_saccade`, and wants an answer; `eval` only announces it.
+# In a folder of $fpath zsh reads it at the first Tab, as the body of `_saccade`, and wants an
+# answer; `eval` only announces it.
 _ZSH = """#compdef saccade
 _saccade() {{
     if (( CURRENT == 2 )); then
@@ -41,6 +44,12 @@ fi
 
 
 def completion(shell: str, commands: list[str]) -> str:
-    """The script that teaches a shell the names; put it where the shell reads scripts, or `eval` it."""
+    """The script that teaches a shell the names; put it where the shell reads scripts, or `eval`
+    it.
+    """
     script = {"bash": _BASH, "zsh": _ZSH}[checked_choice("shell", shell, ("bash", "zsh"))]
-    return script.format(commands=" ".join(commands), experiments=" ".join(EXPERIMENTS), taking="|".join(_WITH_EXPERIMENTS))
+    return script.format(
+        commands=" ".join(commands),
+        experiments=" ".join(EXPERIMENTS),
+        taking="|".join(_WITH_EXPERIMENTS),
+    )

@@ -1,7 +1,8 @@
 """The one error a user's input may raise, and the checks that several parts share.
 
-An `InputError` is a sentence for the person who typed the input: which argument, what came, what is allowed, what to do.
-The command line prints it and exits with code 2; anything else that is raised is a defect of Saccade itself.
+An `InputError` is a sentence for the person who typed the input: which argument, what came, what is
+allowed, what to do. The command line prints it and exits with code 2; anything else that is raised
+is a defect of Saccade itself.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ class InputError(ValueError):
     """Invalid input, explained in one sentence."""
 
 
-def checked_number(name: str, value: object, *, low: float, high: float = math.inf, open_low: bool = False) -> float:
+def checked_number(
+    name: str, value: object, *, low: float, high: float = math.inf, open_low: bool = False
+) -> float:
     """`value` as a float in [low, high] (or (low, high]); `high=math.inf` admits infinity itself."""
-    allowed = f"a number {'above' if open_low else 'of at least'} {low:g}" + (f", at most {high:g}" if high < math.inf else "")
+    allowed = f"a number {'above' if open_low else 'of at least'} {low:g}" + (
+        f", at most {high:g}" if high < math.inf else ""
+    )
     number = _as_float(value)
     if number is None:
         raise InputError(f"`{name}` must be {allowed}; got {shortened(value)}.")
@@ -41,7 +46,11 @@ def checked_count(name: str, value: object, *, low: int = 1, high: float = math.
 
 def checked_seed(name: str, value: object) -> int:
     """`value` as the name of a random stream, kept to the last digit."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**63:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Integral)
+        or not 0 <= int(value) < 2**63
+    ):
         wanted = "whole numbers" if name.endswith("s") else "a whole number"
         raise InputError(f"`{name}` must be {wanted} from 0 to 2**63 - 1; got {shortened(value)}.")
     return int(value)
@@ -80,7 +89,9 @@ def shortened(value: object) -> str:
 
 
 def checked_choice(name: str, value: object, choices: Iterable[str], shown_by: str = "") -> str:
-    """`value` if it is one of `choices`; otherwise an error that names the nearest, and all, or the command that shows them."""
+    """`value` if it is one of `choices`; otherwise an error that names the nearest, and all, or the
+    command that shows them.
+    """
     options = list(choices)
     if isinstance(value, str) and value in options:
         return value
@@ -101,7 +112,9 @@ def checked_kind(name: str, value: object, kind: type[T]) -> T:
 def checked_kept(keep: object, choices: Sequence[str]) -> None:
     """Names of variables to keep: a list of some of `choices`."""
     if not is_list_like(keep):
-        raise InputError(f"`keep` must be a list of variables, of {', '.join(choices)}; got {shortened(keep)}.")
+        raise InputError(
+            f"`keep` must be a list of variables, of {', '.join(choices)}; got {shortened(keep)}."
+        )
     for name in keep:  # type: ignore[attr-defined]
         checked_choice("`keep` variable", name, choices)
 

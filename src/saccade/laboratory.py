@@ -1,8 +1,10 @@
-"""The engines as users call them, for any system. Each record also lists which assumptions of the theory it meets.
+"""The engines as users call them, for any system. Each record also lists which assumptions of the
+theory it meets.
 
-A system is a model on its data (`saccade.System`). Data alone will do: `SequenceClasses` and `Windows` of a text are learnt by the
-pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a `Corpus` of text by a Transformer.
-Dynamics know no theory and theory knows no dynamics; this is where a run meets the validator.
+A system is a model on its data (`saccade.System`). Data alone will do: `SequenceClasses` and
+`Windows` of a text are learnt by the pairwise model of Scan and Snap, a `MarkovChain` by the
+embedded model of Focus and Dilution, a `Corpus` of text by a Transformer. Dynamics know no theory
+and theory knows no dynamics; this is where a run meets the validator.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ from saccade.theory import focus_and_dilution, scan_and_snap
 if TYPE_CHECKING:
     from saccade.model.transformer_config import TransformerConfig
 
-_MOST_ENTRIES = 10_000_000  # of P(l|n); beyond it the validator's dense overlaps would cost more than the run
+_MOST_ENTRIES = (
+    10_000_000  # of P(l|n); beyond it the validator's dense overlaps would cost more than the run
+)
 
 
 def train(
@@ -119,20 +123,37 @@ def train(
     | `checkpoints`                | corpus           | a folder for checkpoints [none]                                            |
     | `resume`                     | corpus           | resume a run in that folder [yes]                                          |
 
-    A corpus needs PyTorch; for it `model`, `steps`, `batch`, `context` and `lr` have no default, `momentum` is 0.9 and `optimiser`
-    may also be `"momentum"` or `"adamw"`.
+    A corpus needs PyTorch; for it `model`, `steps`, `batch`, `context` and `lr` have no default,
+    `momentum` is 0.9 and `optimiser` may also be `"momentum"` or `"adamw"`.
     """
-    given = {name: value for name, value in locals().items() if value is not None and name not in ("system", "model")}
+    given = {
+        name: value
+        for name, value in locals().items()
+        if value is not None and name not in ("system", "model")
+    }
     if isinstance(system, Corpus):
         from saccade.dynamics.training import train_text
 
-        return train_text(system, **_accepted(train_text, "a corpus", given | ({} if model is None else {"model": model})))
-    settable = isinstance(system, SequenceClasses | Pairwise | MarkovChain | Embedded)  # else rates are the system's own
-    rates = {name: given.pop(name) for name in ("lr_decoder", "lr_attention") if not settable and name in given}
+        return train_text(
+            system,
+            **_accepted(
+                train_text, "a corpus", given | ({} if model is None else {"model": model})
+            ),
+        )
+    settable = isinstance(
+        system, SequenceClasses | Pairwise | MarkovChain | Embedded
+    )  # else rates are the system's own
+    rates = {
+        name: given.pop(name)
+        for name in ("lr_decoder", "lr_attention")
+        if not settable and name in given
+    }
     bound, begin = _begun(_system(system, model, **rates), start)
     own = trained.dispatch(type(bound))
     accepted = _accepted(own, _called(system), given)
-    return _with_assumptions(bound, own(bound, **(accepted | ({} if begin is None else {"start": begin}))), begin)
+    return _with_assumptions(
+        bound, own(bound, **(accepted | ({} if begin is None else {"start": begin}))), begin
+    )
 
 
 def flow(
@@ -153,7 +174,8 @@ def flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at your own `times`.
+    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced
+    times, or at your own `times`.
 
     | argument                     | meaning [default]                                                                            |
     |------------------------------|----------------------------------------------------------------------------------------------|
@@ -173,7 +195,9 @@ def flow(
     | `keep`                       | which variables the record keeps in addition to the loss [all; no decoder for classes]       |
     | `on_progress`                | called with the share of the work that is done                                               |
     """
-    bound, begin = _begun(_system(system, model, lr_decoder=lr_decoder, lr_attention=lr_attention), start)
+    bound, begin = _begun(
+        _system(system, model, lr_decoder=lr_decoder, lr_attention=lr_attention), start
+    )
     return _with_assumptions(
         bound,
         followed(
@@ -209,21 +233,29 @@ def reduced_flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """(C) The theory's simplified flow: `flow` of `ReducedPairwise(task)` for classes, of `RankOneEmbedded(chain)` for a chain.
+    """(C) The theory's simplified flow: `flow` of `ReducedPairwise(task)` for classes, of
+    `RankOneEmbedded(chain)` for a chain.
 
-    Arguments as in `flow`. `model` is for a chain; classes have the paper's model, and start at zero unless `start` gives their
-    `attention_logits`.
+    Arguments as in `flow`. `model` is for a chain; classes have the paper's model, and start at
+    zero unless `start` gives their `attention_logits`.
     """
     rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     reduced: System
     if isinstance(task, MarkovChain):
-        reduced = RankOneEmbedded(task, replace(Embedded() if model is None else checked_kind("model", model, Embedded), **rates))
+        reduced = RankOneEmbedded(
+            task,
+            replace(
+                Embedded() if model is None else checked_kind("model", model, Embedded), **rates
+            ),
+        )
     elif not isinstance(task, SequenceClasses):
         raise InputError(
             f"`reduced_flow` is that of a SequenceClasses or a MarkovChain, got {shortened(task)}; `flow` follows any System."
         )
     elif model is not None:
-        raise InputError("`model` is for a chain: the reduced flow of classes has the paper's model.")
+        raise InputError(
+            "`model` is for a chain: the reduced flow of classes has the paper's model."
+        )
     else:
         reduced = ReducedPairwise(task, **rates)
     settings: dict[str, Any] = {
@@ -239,9 +271,14 @@ def reduced_flow(
 
 
 def critical_point(
-    system: System | SequenceClasses | MarkovChain, *, near: Any, tolerance: float = 1e-12, most_steps: int = 100
+    system: System | SequenceClasses | MarkovChain,
+    *,
+    near: Any,
+    tolerance: float = 1e-12,
+    most_steps: int = 100,
 ) -> CriticalPoint:
-    """A critical point of the system's flow, found by Newton's method near a given point; `stop_reason` says if that fails.
+    """A critical point of the system's flow, found by Newton's method near a given point;
+    `stop_reason` says if that fails.
 
     | argument     | meaning                                                                                            |
     |--------------|----------------------------------------------------------------------------------------------------|
@@ -251,7 +288,13 @@ def critical_point(
     """
     bound = _system(system)
     velocity, _, setting, *_ = bound.equations()
-    return near_rest.critical_point(velocity, _parameters("near", bound, near), setting, tolerance=tolerance, most_steps=most_steps)
+    return near_rest.critical_point(
+        velocity,
+        _parameters("near", bound, near),
+        setting,
+        tolerance=tolerance,
+        most_steps=most_steps,
+    )
 
 
 def linearise(
@@ -261,7 +304,8 @@ def linearise(
     blocks: Mapping[str, Sequence[str]] | None = None,
     tolerance: float = 1e-9,
 ) -> Spectrum:
-    """Linearise the system's flow at a point: modes with their growth rates, and the share of each block in each mode.
+    """Linearise the system's flow at a point: modes with their growth rates, and the share of each
+    block in each mode.
 
     | argument    | meaning                                                                                                 |
     |-------------|---------------------------------------------------------------------------------------------------------|
@@ -271,32 +315,51 @@ def linearise(
     """
     bound = _system(system)
     velocity, _, setting, *_ = bound.equations()
-    return near_rest.spectrum(velocity, _parameters("at", bound, at), setting, blocks=blocks, tolerance=tolerance)
+    return near_rest.spectrum(
+        velocity, _parameters("at", bound, at), setting, blocks=blocks, tolerance=tolerance
+    )
 
 
 def _system(given: Any, model: Any = None, **rates: float | None) -> System:
     """Data with its usual model, a system as it is; with the rates that are given."""
     wanted: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
     if isinstance(given, SequenceClasses):
-        return replace(Pairwise() if model is None else checked_kind("model", model, Pairwise), task=given, **wanted)
+        return replace(
+            Pairwise() if model is None else checked_kind("model", model, Pairwise),
+            task=given,
+            **wanted,
+        )
     if isinstance(given, Windows):
         options = {} if model is None else _shared_options(checked_kind("model", model, Pairwise))
         return PairwiseText(given, **options, **wanted)
     if isinstance(given, MarkovChain):
-        return replace(Embedded() if model is None else checked_kind("model", model, Embedded), chain=given, **wanted)
+        return replace(
+            Embedded() if model is None else checked_kind("model", model, Embedded),
+            chain=given,
+            **wanted,
+        )
     _checked_data(given, System)
     if model is not None:
-        raise InputError(f"`model` is for data; {type(given).__name__} already is a model with its data.")
+        raise InputError(
+            f"`model` is for data; {type(given).__name__} already is a model with its data."
+        )
     if wanted and not isinstance(given, Pairwise | PairwiseText | Embedded):
-        raise InputError(f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`.")
+        raise InputError(
+            f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`."
+        )
     return replace(given, **wanted) if wanted else given
 
 
 def _shared_options(model: Pairwise) -> dict[str, Any]:
     """What `PairwiseText` has of the options of `Pairwise`."""
     if model.query_key or model.init != "zero":
-        raise InputError("windows of a text start at zero and without the query among its keys: leave out `init` and `query_key`.")
-    return {name: getattr(model, name) for name in ("normalise", "residual", "lr_decoder", "lr_attention")}
+        raise InputError(
+            "windows of a text start at zero and without the query among its keys: leave out `init` and `query_key`."
+        )
+    return {
+        name: getattr(model, name)
+        for name in ("normalise", "residual", "lr_decoder", "lr_attention")
+    }
 
 
 def _checked_data(given: Any, kind: type) -> Any:
@@ -314,7 +377,11 @@ def _checked_data(given: Any, kind: type) -> Any:
 
 def _called(given: Any) -> str:
     return (
-        "classes" if isinstance(given, SequenceClasses) else "a chain" if isinstance(given, MarkovChain) else type(given).__name__
+        "classes"
+        if isinstance(given, SequenceClasses)
+        else "a chain"
+        if isinstance(given, MarkovChain)
+        else type(given).__name__
     )
 
 
@@ -324,7 +391,9 @@ def _accepted(engine: Callable[..., Any], of: str, given: dict[str, Any]) -> dic
     known = [parameter.name for parameter in parameters]
     other = [name for name in given if name not in known]
     if other:
-        raise InputError(f"`{other[0]}` is not a setting of training {of}; it has {', '.join(known)}.")
+        raise InputError(
+            f"`{other[0]}` is not a setting of training {of}; it has {', '.join(known)}."
+        )
     missing = [one.name for one in parameters if one.default is one.empty and one.name not in given]
     if missing:
         raise InputError(f"training {of} needs {', '.join(missing)}.")
@@ -335,11 +404,15 @@ def _parameters(name: str, system: System, given: Any) -> Any:
     """Parameters from what stands for them: a record at one time, a critical point, or parameters."""
     if isinstance(given, xr.Dataset):
         return system.parameters_of(given)
-    return checked_parameters(name, system, given.state if isinstance(given, CriticalPoint) else given)
+    return checked_parameters(
+        name, system, given.state if isinstance(given, CriticalPoint) else given
+    )
 
 
 def _begun(system: System, start: Any) -> tuple[System, Any]:
-    """The system, and parameters from what stands for them: a record at one time, or the whole matrices of the pairwise model."""
+    """The system, and parameters from what stands for them: a record at one time, or the whole
+    matrices of the pairwise model.
+    """
     if start is None:
         return system, start
     if isinstance(start, xr.Dataset):
@@ -352,23 +425,32 @@ def _begun(system: System, start: Any) -> tuple[System, Any]:
 
 
 def _with_assumptions(system: System, record: xr.Dataset, start: Any = None) -> xr.Dataset:
-    """Keep the validator's answer as JSON in `attrs["assumptions"]`: an entry for each pair of rates."""
+    """Keep the validator's answer as JSON in `attrs["assumptions"]`: an entry for each pair of
+    rates.
+    """
     record.attrs["assumptions"] = json.dumps(json_ready(assumptions_of(system, record, start), str))
     return record
 
 
 def assumptions_of(system: System, record: xr.Dataset, start: Any = None) -> list[dict[str, Any]]:
-    """Conditions of the theory that the system belongs to, for each pair of rates in its record; `start`: one that was given.
+    """Conditions of the theory that the system belongs to, for each pair of rates in its record;
+    `start`: one that was given.
 
-    None of a system of one's own, which no theory here is about, and none for a task of more than ten million probabilities, where
-    the validator would cost more than the run.
+    None of a system of one's own, which no theory here is about, and none for a task of more than
+    ten million probabilities, where the validator would cost more than the run.
     """
     check = next((check for kind, check in _CONDITIONS.items() if isinstance(system, kind)), None)
-    if check is None or max(record[name].size for name in ("transition", "token_prob") if name in record) > _MOST_ENTRIES:
+    if (
+        check is None
+        or max(record[name].size for name in ("transition", "token_prob") if name in record)
+        > _MOST_ENTRIES
+    ):
         return []
     config = parsed_json(record.attrs["config"])
     if start is not None:
-        config["start_scale"] = max(float(np.max(np.abs(part), initial=0.0)) for part in jax.tree.leaves(start))
+        config["start_scale"] = max(
+            float(np.max(np.abs(part), initial=0.0)) for part in jax.tree.leaves(start)
+        )
     pairs = np.atleast_2d(np.stack([record.lr_decoder, record.lr_attention], axis=-1))
     return [
         {
@@ -384,7 +466,9 @@ def assumptions_of(system: System, record: xr.Dataset, start: Any = None) -> lis
     ]
 
 
-def _class_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float) -> list[Any]:
+def _class_conditions(
+    record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float
+) -> list[Any]:
     """Assumptions 1 and 2 of Scan and Snap, and of the theorems that add to them."""
     model = config.get("model", {"init": "zero"})
     uniform = model.get("init") == "uniform"
@@ -396,12 +480,17 @@ def _class_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: fl
         lr_decoder=lr_decoder,
         lr_attention=max(lr_attention, sys.float_info.min),
         n_context=float(config.get("context", "inf")),
-        init_scale=config.get("start_scale", (model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0),
+        init_scale=config.get(
+            "start_scale",
+            (model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0,
+        ),
         n_steps=config.get("steps"),
     )
 
 
-def _chain_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float) -> list[Any]:
+def _chain_conditions(
+    record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float
+) -> list[Any]:
     """What Focus and Dilution assumes of the chain, the context and the start."""
     return focus_and_dilution.check_assumptions(
         record.stationary.values,

@@ -2,8 +2,8 @@
 
     from saccade.later import Array, jax, jnp
 
-They cost most of a second. A run that C and NumPy do alone needs no JAX, and xarray only for its record, so that it loads while
-other runs go on. `Array` is a name for annotations only.
+They cost most of a second. A run that C and NumPy do alone needs no JAX, and xarray only for its
+record, so that it loads while other runs go on. `Array` is a name for annotations only.
 """
 
 from __future__ import annotations
@@ -39,12 +39,16 @@ if TYPE_CHECKING:
     import xarray as xr
     from jax import Array, flatten_util
 else:
-    jax, jnp, flatten_util, optax, xr = map(_Later, ("jax", "jax.numpy", "jax.flatten_util", "optax", "xarray"))
+    jax, jnp, flatten_util, optax, xr = map(
+        _Later, ("jax", "jax.numpy", "jax.flatten_util", "optax", "xarray")
+    )
     Array = Any
 
 
 def tree(data_fields: list[str], meta_fields: list[str]) -> Callable[[T], T]:
-    """A dataclass that JAX can take apart: `jax.tree_util.register_dataclass`, put off until JAX is there."""
+    """A dataclass that JAX can take apart: `jax.tree_util.register_dataclass`, put off until JAX is
+    there.
+    """
 
     def known(kind: T) -> T:
         _unknown.append((kind, data_fields, meta_fields))

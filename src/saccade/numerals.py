@@ -1,4 +1,6 @@
-"""Numbers as people write them: a true minus, powers of ten, `missing` for NaN. The pages do the same in chart_scales.js."""
+"""Numbers as people write them: a true minus, powers of ten, `missing` for NaN. The pages do the
+same in chart_scales.js.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def numeral(value: float, form: str = ".4g") -> str:
-    """`−0.25`, `12000`, `3×10⁻⁸`; `form` as Python formats numbers, by default four digits and no more zeros than are needed."""
+    """`−0.25`, `12000`, `3×10⁻⁸`; `form` as Python formats numbers, by default four digits and no
+    more zeros than are needed.
+    """
     if math.isnan(value):
         return "missing"
     text = format(value, form)
@@ -26,5 +30,9 @@ def numeral(value: float, form: str = ".4g") -> str:
 
 
 def numerals_in(text: str) -> str:
-    """A text with its numbers as people write them: `stay −0.05`, `t = 3×10⁵`, `d − 1`; hyphens in names stay."""
-    return _MINUS.sub("−", _IN_TEXT.sub(lambda found: numeral(float(found[0]), "g"), text)).replace(" - ", " − ")
+    """A text with its numbers as people write them: `stay −0.05`, `t = 3×10⁵`, `d − 1`; hyphens in
+    names stay.
+    """
+    return _MINUS.sub("−", _IN_TEXT.sub(lambda found: numeral(float(found[0]), "g"), text)).replace(
+        " - ", " − "
+    )

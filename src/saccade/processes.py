@@ -1,9 +1,11 @@
-"""Work spread over processes of this machine; each has one thread, so its numbers do not depend on how many run.
+"""Work spread over processes of this machine; each has one thread, so its numbers do not depend on
+how many run.
 
-A process is a new one and not a fork, so that it inherits no threads; it ends with its parent, even one that is killed, and is
-replaced when it has died. Functions and arguments must be picklable, and functions importable.
-The process itself is `python -P processes.py FILE_DESCRIPTOR MEMORY`: only the standard library until its first job, since
-limits on threads must be in place before NumPy, JAX and PyTorch load.
+A process is a new one and not a fork, so that it inherits no threads; it ends with its parent, even
+one that is killed, and is replaced when it has died. Functions and arguments must be picklable, and
+functions importable. The process itself is `python -P processes.py FILE_DESCRIPTOR MEMORY`: only
+the standard library until its first job, since limits on threads must be in place before NumPy, JAX
+and PyTorch load.
 """
 
 from __future__ import annotations
@@ -35,9 +37,12 @@ _GRACE = 5.0  # seconds beyond its time that a job has to notice it by itself; t
 _START = 60.0  # which takes a few seconds, more on a busy machine
 _SLICE = 3600.0  # seconds of one wait: the system cannot count more than 24 days
 _ONE_CORE = "SACCADE_ONE_CORE"  # in the environment of a worker
-# The C library hands freed memory back to the system and asks for it again in every step of training, unless told not to.
+# The C library hands freed memory back to the system and asks for it again in every step of
+# training, unless told not to.
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-_ONE_THREAD = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", _ONE_CORE), "1")
+_ONE_THREAD = dict.fromkeys(
+    ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", _ONE_CORE), "1"
+)
 
 
 def cores() -> int:
@@ -50,7 +55,8 @@ def cores() -> int:
 def computed(
     compute: Callable[[Worker, Job], Result], jobs: Sequence[Job], n_workers: int, memory: int = 0
 ) -> Generator[Result, None, None]:
-    """`compute(worker, job)` of every job, as they come. `memory`: bytes that all processes may take together; 0: no limit.
+    """`compute(worker, job)` of every job, as they come. `memory`: bytes that all processes may
+    take together; 0: no limit.
 
     Closing the iterator, or an error, ends all processes at once.
     """
@@ -69,7 +75,9 @@ def computed(
     pool = ThreadPoolExecutor(len(workers) or 1)
     left = iter(jobs)
     try:
-        under_way = {pool.submit(run, job) for job in itertools.islice(left, 2 * len(workers))}  # not all: there may be millions
+        under_way = {
+            pool.submit(run, job) for job in itertools.islice(left, 2 * len(workers))
+        }  # not all: there may be millions
         while under_way:
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
             under_way |= {pool.submit(run, job) for job in itertools.islice(left, len(done))}
@@ -86,7 +94,9 @@ def in_processes(
     on_progress: Callable[[float], None] = lambda fraction: None,
     processes: int | None = None,
 ) -> list[Result]:
-    """`run(*job)` for every job, results in their order. `run` and its arguments must be picklable; one process: right here."""
+    """`run(*job)` for every job, results in their order. `run` and its arguments must be picklable;
+    one process: right here.
+    """
     n_processes = min(len(jobs), processes or cores())
     if n_processes <= 1:
         return _here(run, jobs, on_progress)
@@ -98,7 +108,9 @@ def in_processes(
     return [results[number] for number in range(len(jobs))]
 
 
-def _numbered(run: Callable[..., Result], worker: Worker, job: tuple[int, tuple[Any, ...]]) -> tuple[int, Result]:
+def _numbered(
+    run: Callable[..., Result], worker: Worker, job: tuple[int, tuple[Any, ...]]
+) -> tuple[int, Result]:
     number, arguments = job
     try:
         return number, worker.answer(run, *arguments)
@@ -110,7 +122,11 @@ def _numbered(run: Callable[..., Result], worker: Worker, job: tuple[int, tuple[
         raise InputError(f"run {number + 1} of an experiment was lost: {lost}.") from None
 
 
-def _here(run: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], on_progress: Callable[[float], None]) -> list[Result]:
+def _here(
+    run: Callable[..., Result],
+    jobs: Sequence[tuple[Any, ...]],
+    on_progress: Callable[[float], None],
+) -> list[Result]:
     results = []
     for done, job in enumerate(jobs, 1):
         with _one_thread():
@@ -132,7 +148,9 @@ def _one_thread() -> Iterator[None]:
 
 
 def _arrives(pipe: Connection, seconds: float | None) -> bool:
-    """Whether something comes through the pipe in time, however long that is; without a limit it comes, or the process ends."""
+    """Whether something comes through the pipe in time, however long that is; without a limit it
+    comes, or the process ends.
+    """
     end = math.inf if seconds is None else time.monotonic() + seconds
     while not pipe.poll(max(0.0, min(_SLICE, end - time.monotonic()))):
         if time.monotonic() >= end:
@@ -156,10 +174,14 @@ class Worker:
         self.is_closed = False
 
     def answer(self, run: Callable[..., Result], *job: Any, seconds: float | None = None) -> Result:
-        """`run(*job)`, or the error that it raised; `TimeoutError` without one in time, `LostProcessError` if the process ends."""
+        """`run(*job)`, or the error that it raised; `TimeoutError` without one in time,
+        `LostProcessError` if the process ends.
+        """
         if self._process is not None and self._process.poll() is not None:
             self.stop()  # it was ended while it had nothing to do, which is no job's fault
-        patience = None if seconds is None else seconds + _GRACE + (_START if self._process is None else 0)
+        patience = (
+            None if seconds is None else seconds + _GRACE + (_START if self._process is None else 0)
+        )
         asked = pickle.dumps((run, job))
         try:
             self._start()
@@ -220,7 +242,11 @@ class Worker:
         code = process.wait() if process is not None else 0
         if code >= 0:
             return f"its process ended with exit code {code}{self._last_words()}"
-        memory = "; it may have run out of memory" if -code in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV) else ""
+        memory = (
+            "; it may have run out of memory"
+            if -code in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
+            else ""
+        )
         return f"its process was ended by signal {-code}{memory}"
 
     def _last_words(self) -> str:
@@ -238,7 +264,9 @@ def main(descriptor: int, memory: int) -> None:
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     pipe = Connection(descriptor)
-    with suppress(EOFError, OSError):  # the parent is gone, and with it whoever would want an answer
+    with suppress(
+        EOFError, OSError
+    ):  # the parent is gone, and with it whoever would want an answer
         sys.path[:] = pipe.recv()
         while True:
             pipe.send_bytes(_answered(pipe.recv_bytes()))

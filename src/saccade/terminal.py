@@ -17,8 +17,8 @@ JSON = (bool, False, "print the result as JSON")
 
 
 def flags(arguments: list[str], purpose: str, example: str, **fields: tuple[Any, Any, str]) -> Any:
-    """A command's arguments, read by tyro into a dataclass with these fields: name=(type, default, help). Its `--help` begins with
-    `purpose`, one sentence, and `example`, a call that works.
+    """A command's arguments, read by tyro into a dataclass with these fields: name=(type, default,
+    help). Its `--help` begins with `purpose`, one sentence, and `example`, a call that works.
     """
     import tyro
 
@@ -33,18 +33,28 @@ def flags(arguments: list[str], purpose: str, example: str, **fields: tuple[Any,
             shown["metavar"] = name.upper() if default is tyro.MISSING else f"[{name.upper()}]"
         kind = Annotated[kind, tyro.conf.arg(**shown)]
         if not (is_dataclass(default) and any(value is True for value in vars(default).values())):
-            kind = Annotated[kind, tyro.conf.FlagCreatePairsOff]  # else `--no-x` alone, which the words of `x` do not describe
+            kind = Annotated[
+                kind, tyro.conf.FlagCreatePairsOff
+            ]  # else `--no-x` alone, which the words of `x` do not describe
         declared.append((name, kind, field(default=default)))
     kind = make_dataclass("Options", declared, namespace={"__doc__": None})
     said, prog = io.StringIO(), _prog(example)
     try:
         with contextlib.redirect_stderr(said), _seeds_as_typed():
             description = f"{purpose}\n\nExample: {example}"
-            return tyro.cli(kind, args=arguments, prog=prog, description=description, config=(tyro.conf.OmitArgPrefixes,))
+            return tyro.cli(
+                kind,
+                args=arguments,
+                prog=prog,
+                description=description,
+                config=(tyro.conf.OmitArgPrefixes,),
+            )
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise InputError(_sentence(said.getvalue(), prog)) from None  # tyro's boxed error as one sentence
+        raise InputError(
+            _sentence(said.getvalue(), prog)
+        ) from None  # tyro's boxed error as one sentence
 
 
 _COUNT_OR_LIST = int | tuple[int, ...]
@@ -82,13 +92,16 @@ def _count_or_list(words: list[str]) -> int | tuple[int, ...]:
     parts = [part for part in re.split(r"[\s,]+", text) if part]
     for part in parts:
         if not re.fullmatch(r"[+-]?\d+", part):
-            raise ValueError(f"must be a whole number, or several of them (one seed has a comma: 7,); got {part!r}")
+            raise ValueError(
+                f"must be a whole number, or several of them (one seed has a comma: 7,); got {part!r}"
+            )
     numbers = tuple(map(int, parts))
     return numbers[0] if len(numbers) == 1 and "," not in text else numbers
 
 
 def _prog(example: str) -> str:
-    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags depend on.
+    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags
+    depend on.
 
     An example may first make what it needs: `... && saccade verify results`.
     """
@@ -102,7 +115,9 @@ _RULE = re.compile(r"^\s*[─-]+$")
 def _sentence(boxed: str, prog: str) -> str:
     """The first sentence in a box of tyro's, with the option it thinks was meant."""
     either = re.search(
-        r"Error parsing (\S+): no type matching .*?invalid literal for int\(\) with base 10: ('.*?')", boxed, re.DOTALL
+        r"Error parsing (\S+): no type matching .*?invalid literal for int\(\) with base 10: ('.*?')",
+        boxed,
+        re.DOTALL,
     )
     if either:
         return f"`{either[1]}` must be a whole number; got {either[2]}. See `{prog} --help`."
@@ -111,8 +126,16 @@ def _sentence(boxed: str, prog: str) -> str:
     if "╭" not in boxed:  # where boxes cannot be drawn, the title stands on a rule
         text = text[2:]
     first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
-    first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)
-    first = re.sub(r"Error parsing (\S+): could not convert string to float: ", r"`\1` must be a number; got ", first)
+    first = re.sub(
+        r"Error parsing (\S+): invalid literal for int\(\) with base 10: ",
+        r"`\1` must be a whole number; got ",
+        first,
+    )
+    first = re.sub(
+        r"Error parsing (\S+): could not convert string to float: ",
+        r"`\1` must be a number; got ",
+        first,
+    )
     first = re.sub(r"Error parsing (\S+): must be", r"`\1` must be", first)
     meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
     return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
@@ -127,14 +150,26 @@ def _until_rule(lines: list[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def progress(label: str) -> Iterator[Callable[..., None]]:
-    """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal.
+    """A bar on the terminal's error stream that goes when the work is done; nothing where there is
+    no terminal.
 
     Call it with the fraction that is done and, when the work changes, another label.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     errors = Console(stderr=True)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=1.0)

@@ -1,6 +1,8 @@
-"""The second implementation: the one-layer Transformer token by token, in PyTorch, with autograd for both gradients.
+"""The second implementation: the one-layer Transformer token by token, in PyTorch, with autograd
+for both gradients.
 
-Nothing here knows of counts, blocks or shared columns: one-hot tokens, softmax over positions, a dense Y and a dense Z.
+Nothing here knows of counts, blocks or shared columns: one-hot tokens, softmax over positions, a
+dense Y and a dense Z.
 """
 
 from __future__ import annotations
@@ -31,6 +33,13 @@ def sequence_loss(
     return torch.logsumexp(logits, dim=0) - logits[next_token]
 
 
-def batch_loss(decoder: Tensor, attention_logits: Tensor, sequences: list[tuple[Tensor, int, int]], **options: bool) -> Tensor:
-    losses = [sequence_loss(decoder, attention_logits, *sequence, **options) for sequence in sequences]
+def batch_loss(
+    decoder: Tensor,
+    attention_logits: Tensor,
+    sequences: list[tuple[Tensor, int, int]],
+    **options: bool,
+) -> Tensor:
+    losses = [
+        sequence_loss(decoder, attention_logits, *sequence, **options) for sequence in sequences
+    ]
     return torch.stack(losses).mean()

@@ -1,4 +1,6 @@
-"""The embedded model against the token-by-token form, against finite differences and against the theory's closed forms."""
+"""The embedded model against the token-by-token form, against finite differences and against the
+theory's closed forms.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ import pytest
 import torch
 
 from saccade.data.markov import MarkovChain
-from saccade.model.embedded import Embedded, Setting, Weights, composite, context_attention, context_loss, loss, velocity
+from saccade.model.embedded import (
+    Embedded,
+    Setting,
+    Weights,
+    composite,
+    context_attention,
+    context_loss,
+    loss,
+    velocity,
+)
 from saccade.theory import focus_and_dilution as theory
 from tests.agreement.embedded_sequence_form import sequence_loss
 
@@ -29,10 +40,15 @@ def test_loss_and_gradients_from_counts_equal_those_of_the_sequence(scaled, leng
     with jax.enable_x64(True):
         counts = np.stack([np.bincount(row[:-1], minlength=N_VOCAB) for row in tokens])
         value, slopes = jax.value_and_grad(
-            lambda w: context_loss(composite(w, model.phi_scale), counts, tokens[:, -2], tokens[:, -1])
+            lambda w: context_loss(
+                composite(w, model.phi_scale), counts, tokens[:, -2], tokens[:, -1]
+            )
         )(weights)
     explicit = tuple(torch.tensor(matrix, requires_grad=True) for matrix in weights)
-    rows = [sequence_loss(explicit, torch.tensor(row[:-1]), int(row[-1]), scaled=scaled) for row in tokens]
+    rows = [
+        sequence_loss(explicit, torch.tensor(row[:-1]), int(row[-1]), scaled=scaled)
+        for row in tokens
+    ]
     mean = torch.stack(rows).mean()
     mean.backward()
     assert float(value) == pytest.approx(mean.item(), rel=1e-13)
@@ -47,7 +63,15 @@ def test_the_gradient_equals_finite_differences():
     with jax.enable_x64(True):
         for field in Weights._fields:
             way = rng.standard_normal(getattr(weights, field).shape)
-            ends = [float(loss(weights._replace(**{field: getattr(weights, field) + s * step * way}), setting)) for s in (1, -1)]
+            ends = [
+                float(
+                    loss(
+                        weights._replace(**{field: getattr(weights, field) + s * step * way}),
+                        setting,
+                    )
+                )
+                for s in (1, -1)
+            ]
             along = -np.sum(np.asarray(getattr(velocity(weights, setting), field)) * way)
             assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(along, abs=1e-8)
 
@@ -72,22 +96,37 @@ def test_the_velocity_equals_the_closed_form_of_the_theory(scaled, rates):
 
 
 def test_a_long_context_has_the_gradient_of_the_population():
-    """The distance of the mean gradient to the population's is a bias that falls as one over the length."""
+    """The distance of the mean gradient to the population's is a bias that falls as one over the
+    length.
+    """
     model, weights = random_weights()
     with jax.enable_x64(True):
-        limit = velocity(weights, Setting(CHAIN.stationary, CHAIN.transition, model.phi_scale, 1.0, 1.0))
+        limit = velocity(
+            weights, Setting(CHAIN.stationary, CHAIN.transition, model.phi_scale, 1.0, 1.0)
+        )
         gaps = []
         for length in (10, 160):
-            slope = jax.grad(expected_loss)(weights, CHAIN.sample(30_000, length, np.random.default_rng(1)))
-            gaps.append(max(np.abs(np.asarray(a) + np.asarray(b)).max() for a, b in zip(slope, limit, strict=True)))
+            slope = jax.grad(expected_loss)(
+                weights, CHAIN.sample(30_000, length, np.random.default_rng(1))
+            )
+            gaps.append(
+                max(
+                    np.abs(np.asarray(a) + np.asarray(b)).max()
+                    for a, b in zip(slope, limit, strict=True)
+                )
+            )
     assert 8 < gaps[0] / gaps[1] < 32  # sixteen times the length
 
 
 def expected_loss(weights: Weights, tokens: np.ndarray) -> jax.Array:
-    """Over contexts as drawn, but last tokens weighted by the stationary law and next tokens by their chances."""
+    """Over contexts as drawn, but last tokens weighted by the stationary law and next tokens by
+    their chances.
+    """
     last = tokens[:, -1]
     counts = np.stack([(tokens == token).sum(axis=1) for token in range(N_VOCAB)], axis=1)
-    weight = (CHAIN.stationary / np.bincount(last, minlength=N_VOCAB))[last, None] * CHAIN.transition[last]
+    weight = (CHAIN.stationary / np.bincount(last, minlength=N_VOCAB))[
+        last, None
+    ] * CHAIN.transition[last]
     matrices = composite(weights, 1.0)
     seen = context_attention(matrices.attention_logits, counts, last)
     return -(weight * jax.nn.log_softmax(seen @ matrices.decoder, axis=-1)).sum()

@@ -1,6 +1,8 @@
-"""What all attacks share: how large they are, and calls in processes of their own, as an ordinary user, that are given a time.
+"""What all attacks share: how large they are, and calls in processes of their own, as an ordinary
+user, that are given a time.
 
-`make attack` sets SACCADE_ATTACK=full. Without it the same attacks are made, only fewer of them, and from one seed (`seed.py`).
+`make attack` sets SACCADE_ATTACK=full. Without it the same attacks are made, only fewer of them,
+and from one seed (`seed.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,13 @@ from tests.attack.seed import IS_FULL
 from tests.patience import PATIENCE
 
 NOBODY = 65534  # who attacks, if we are root
-_KEEP_CAPABILITIES, _AMBIENT, _RAISE, _VERSION_3, _READ_ALL = 8, 47, 2, 0x20080522, 2  # numbers of Linux
+_KEEP_CAPABILITIES, _AMBIENT, _RAISE, _VERSION_3, _READ_ALL = (
+    8,
+    47,
+    2,
+    0x20080522,
+    2,
+)  # numbers of Linux
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,9 @@ class Sizes:
 SMALL, FULL = Sizes(20, 15, 7, 1, 1, False, 0.3), Sizes(520, 200, 35, 40, 6, True, 3.0)
 SIZES = FULL if IS_FULL else SMALL
 GIGABYTE = 2**30
-FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
+FUSE = (
+    4 * GIGABYTE
+)  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Arena:
-    """A folder that an ordinary user may write to, and processes of that user which are forked from one that has loaded all."""
+    """A folder that an ordinary user may write to, and processes of that user which are forked from
+    one that has loaded all.
+    """
 
     folder: Path
     _forks: Any = field(default_factory=lambda: multiprocessing.get_context("forkserver"))
@@ -101,14 +113,16 @@ class Arena:
         user: int = NOBODY,
         home: bool = True,
     ) -> Answer:
-        """`function(*arguments)` in the folder `where`. `interrupt`, `kill`: after so many seconds; `memory`: bytes it may have;
-        `home`: whether it is told of a home folder.
+        """`function(*arguments)` in the folder `where`. `interrupt`, `kill`: after so many seconds;
+        `memory`: bytes it may have; `home`: whether it is told of a home folder.
         """
         limits = (str(where or self.folder), str(self.folder) if home else None, memory, user)
         reader, writer = multiprocessing.Pipe(duplex=False)
         with reader, TemporaryFile(dir=self.folder) as out, TemporaryFile(dir=self.folder) as err:
             files = [DupFd(stream.fileno()) for stream in (out, err)]
-            process = self._forks.Process(target=_child, args=(function, arguments, files, writer, limits))
+            process = self._forks.Process(
+                target=_child, args=(function, arguments, files, writer, limits)
+            )
             process.start()
             writer.close()
             reader.recv()  # it is about to begin; an EOFError here: the attack was never made
@@ -162,7 +176,9 @@ def given_away(folder: Path) -> None:
 
 
 def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | None:
-    """The exit code of a process, which is interrupted or killed after so many seconds; None if it would not end."""
+    """The exit code of a process, which is interrupted or killed after so many seconds; None if it
+    would not end.
+    """
     for patience, sent in ((kill, signal.SIGKILL), (interrupt, signal.SIGINT)):
         if patience is not None:
             _wait(process, patience)
@@ -179,21 +195,30 @@ def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | N
 
 
 def _send(process: Any, sent: int) -> None:
-    """A signal to a process that may end at this very moment: its parent, the fork server, buries it before we hear of it."""
+    """A signal to a process that may end at this very moment: its parent, the fork server, buries
+    it before we hear of it.
+    """
     if process.is_alive():
         with suppress(ProcessLookupError):
             os.kill(process.pid, sent)
 
 
 def _wait(process: Any, seconds: float) -> None:
-    """Until it ends, or has had so many seconds: those for which it was ready and others had the processors do not count."""
+    """Until it ends, or has had so many seconds: those for which it was ready and others had the
+    processors do not count.
+    """
     begun, starved = time.monotonic(), _starved(process.pid)
-    while process.is_alive() and (left := seconds - (time.monotonic() - begun) + _starved(process.pid) - starved) > 0:
+    while (
+        process.is_alive()
+        and (left := seconds - (time.monotonic() - begun) + _starved(process.pid) - starved) > 0
+    ):
         process.join(left)
 
 
 def _starved(pid: int) -> float:
-    """Seconds that a process waited for a processor; of its threads and its children the one counts that waited longest."""
+    """Seconds that a process waited for a processor; of its threads and its children the one counts
+    that waited longest.
+    """
     waits = [0.0]
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(OSError, IndexError):  # it has ended, or the system does not count
@@ -203,10 +228,14 @@ def _starved(pid: int) -> float:
 
 
 def wait_until_deserted(folder: Path) -> None:
-    """Until no process works there: those of a sweep end with the one that started them, however that ended."""
+    """Until no process works there: those of a sweep end with the one that started them, however
+    that ended.
+    """
     end = time.monotonic() + PATIENCE
     while left := [process for process in Path("/proc").glob("[0-9]*") if _is_in(process, folder)]:
-        assert time.monotonic() < end, f"still running: {[(process / 'cmdline').read_text() for process in left]}"
+        assert time.monotonic() < end, (
+            f"still running: {[(process / 'cmdline').read_text() for process in left]}"
+        )
         time.sleep(0.05)
 
 
@@ -228,7 +257,9 @@ def command(words: list[str]) -> None:
     entry()
 
 
-def _child(function: Callable[..., Any], arguments: Any, files: Any, writer: Any, limits: Any) -> None:
+def _child(
+    function: Callable[..., Any], arguments: Any, files: Any, writer: Any, limits: Any
+) -> None:
     where, home, memory, user = limits
     for number, file in enumerate(files, start=1):
         os.dup2(file.detach(), number)
@@ -240,7 +271,9 @@ def _child(function: Callable[..., Any], arguments: Any, files: Any, writer: Any
     os.environ.pop("XDG_CACHE_HOME", None)
     os.environ.pop("HOME") if home is None else os.environ.update(HOME=home)
     tempfile.tempdir = None
-    sys.modules["jax"].config.update("jax_compilation_cache_dir", None if home is None else f"{home}/.cache/jax")
+    sys.modules["jax"].config.update(
+        "jax_compilation_cache_dir", None if home is None else f"{home}/.cache/jax"
+    )
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     if os.getuid() == 0:
@@ -267,7 +300,9 @@ def _memory(kind: str) -> int:
 
 
 def _become_ordinary(user: int) -> None:
-    """Somebody who may write only what is theirs. They may read everything, since root's Python often lies where only root can."""
+    """Somebody who may write only what is theirs. They may read everything, since root's Python
+    often lies where only root can.
+    """
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
     os.setgroups([])

@@ -1,5 +1,6 @@
-"""What the process that attacks are forked from has loaded, so that each of them starts in milliseconds. Nothing of it computes
-yet: JAX and PyTorch have no threads before they do, and may be forked.
+"""What the process that attacks are forked from has loaded, so that each of them starts in
+milliseconds. Nothing of it computes yet: JAX and PyTorch have no threads before they do, and may be
+forked.
 """
 
 import importlib

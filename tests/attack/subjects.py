@@ -1,4 +1,5 @@
-"""What is attacked: small folders of every kind that Saccade writes, and the ways that there are to read numbers from them.
+"""What is attacked: small folders of every kind that Saccade writes, and the ways that there are to
+read numbers from them.
 
 `make(name)` makes one in a folder of that name; `read(name)` gives what every reader finds there.
 """
@@ -23,7 +24,15 @@ from saccade.records.observation_log import watched
 from saccade.records.store import load_record
 from tests.sweeps.small_sweeps import NAME, SMALL, small_arguments
 
-RUN = ("run", NAME, *(word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))))
+RUN = (
+    "run",
+    NAME,
+    *(
+        word
+        for name, value in SMALL.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ),
+)
 CLASSES = "class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n"
 TEXT = " ".join(f"the {('cat', 'dog', 'owl')[i % 3]} number {i % 17} sat." for i in range(4000))
 OBSERVE = ("observe", "weights", "--heads", "2", "--out", "observed")
@@ -40,7 +49,8 @@ def fill(disk: str | Path, room: int) -> None:
 
 
 def train(out: str | None, room: int | None = None, until: int | None = None) -> list[float]:
-    """A short training that is watched; its losses. A line is printed after each step, so that a killer knows what was done.
+    """A short training that is watched; its losses. A line is printed after each step, so that a
+    killer knows what was done.
 
     From the second step on the disk has only so much `room`, `until` a step.
     """
@@ -72,7 +82,9 @@ def train(out: str | None, room: int | None = None, until: int | None = None) ->
 
 
 def train_with_checkpoints(room: int | None = None) -> str:
-    """A short training that leaves checkpoints; its losses. From the second step on the disk has so much `room`."""
+    """A short training that leaves checkpoints; its losses. From the second step on the disk has so
+    much `room`.
+    """
     from saccade.dynamics.training import train_text
     from tests.dynamics.text_runs import CORPUS, SETTINGS
 
@@ -92,7 +104,9 @@ def _observed() -> str:
     record = observe_checkpoints(CHECKPOINTS, heads=2)
     if record.sizes["time"] < len(list(Path(CHECKPOINTS).iterdir())):
         raise _Refused("a checkpoint was left out")
-    return _digest(*(values for name, values in sorted(record.variables.items()) if name != "look_seconds"))
+    return _digest(
+        *(values for name, values in sorted(record.variables.items()) if name != "look_seconds")
+    )
 
 
 def make_result() -> None:
@@ -153,22 +167,35 @@ class _Refused(Exception):
 
 def _read_record(path: str) -> str:
     record = load_record(path)
-    return _digest(*(values for name, values in sorted(record.variables.items())), dict(record.attrs))
+    return _digest(
+        *(values for name, values in sorted(record.variables.items())), dict(record.attrs)
+    )
 
 
 def steps_watched() -> dict[int, str]:
-    """What was seen at each step; how long a look took is another each time, and some is seen at some steps only."""
+    """What was seen at each step; how long a look took is another each time, and some is seen at
+    some steps only.
+    """
     record = watched("watched").drop_vars("look_seconds")
     seen = {int(step): record.sel(time=step) for step in record.time}
     return {
-        step: _digest(*(values for _, values in sorted(at.data_vars.items()) if values.notnull().any()))
+        step: _digest(
+            *(values for _, values in sorted(at.data_vars.items()) if values.notnull().any())
+        )
         for step, at in seen.items()
     }
 
 
 def _read_cache() -> str:
     found = corpus("text.txt", cache="cache")
-    return _digest(found.train, found.valid, found.frequencies, found.bigrams.toarray(), found.vocabulary, found.encode("the owl"))
+    return _digest(
+        found.train,
+        found.valid,
+        found.frequencies,
+        found.bigrams.toarray(),
+        found.vocabulary,
+        found.encode("the owl"),
+    )
 
 
 def _resumed() -> str:
@@ -262,7 +289,11 @@ SUBJECTS = {
     ),
     CHECKPOINTS: Subject(
         lambda: print(train_with_checkpoints()),
-        {"verify": _printed("verify", CHECKPOINTS), "resume": train_with_checkpoints, "observe": _observed},
+        {
+            "verify": _printed("verify", CHECKPOINTS),
+            "resume": train_with_checkpoints,
+            "observe": _observed,
+        },
     ),
     "cache": Subject(make_cache, {"corpus": _read_cache}),
 }
@@ -275,7 +306,9 @@ def make(name: str) -> None:
 def read(name: str, *, resume: bool = True) -> dict[str, str | None]:
     """By reader, what it finds; None where it refuses, or says that something is damaged."""
     readers = SUBJECTS[name].readers.items()
-    return {reader: _unless_refused(find) for reader, find in readers if resume or find is not _resumed}
+    return {
+        reader: _unless_refused(find) for reader, find in readers if resume or find is not _resumed
+    }
 
 
 def _unless_refused(find: Callable[[], str]) -> str | None:

@@ -1,7 +1,9 @@
-"""Small files that would be huge: each is refused with a sentence, or read in part, in a gigabyte of memory and without waiting.
+"""Small files that would be huge: each is refused with a sentence, or read in part, in a gigabyte
+of memory and without waiting.
 
-The memory is measured, not limited: with a limit the sentence about too little memory would pass for a refusal.
-A bomb takes the place of a file of a subject, or is a file that a user is handed: a table, a text, a checkpoint.
+The memory is measured, not limited: with a limit the sentence about too little memory would pass
+for a refusal. A bomb takes the place of a file of a subject, or is a file that a user is handed: a
+table, a text, a checkpoint.
 """
 
 from __future__ import annotations
@@ -56,10 +58,14 @@ def other_shape(path: Path) -> None:
 def zipped(path: Path) -> None:
     """An archive of one array of zeros, in a megabyte."""
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (HUGE // 8,)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (HUGE // 8,)}
+    )
     block, packer = bytes(2**20), zlib.compressobj(9, wbits=-15)
     start = packer.compress(header.getvalue()) + packer.flush(zlib.Z_FULL_FLUSH)
-    again = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)  # the same bytes for every block
+    again = packer.compress(block) + packer.flush(
+        zlib.Z_FULL_FLUSH
+    )  # the same bytes for every block
     checksum = zlib.crc32(header.getvalue())
     for _ in range(HUGE // len(block)):
         checksum = zlib.crc32(block, checksum)
@@ -68,18 +74,32 @@ def zipped(path: Path) -> None:
     about = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 33, checksum, len(packed), size, len(name), 0)
     local = b"PK\3\4" + about + name + packed
     listed = b"PK\1\2" + struct.pack("<H", 20) + about + bytes(14) + name
-    path.write_bytes(local + listed + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(listed), len(local), 0))
+    path.write_bytes(
+        local + listed + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(listed), len(local), 0)
+    )
 
 
 FILES: dict[str, tuple[str, ...]] = {
     "result": tuple(
-        f"{NAME}/{name}" for name in ("about.json", "claims.json", "panels.json", "checksums.json", "record.zarr/.zmetadata")
+        f"{NAME}/{name}"
+        for name in (
+            "about.json",
+            "claims.json",
+            "panels.json",
+            "checksums.json",
+            "record.zarr/.zmetadata",
+        )
     ),
     "sweep": ("sweep.json", "manifest.jsonl", "dataset.zarr/checksums.json"),
     "watched": ("observations/about.json", "about.json"),
     "cache": ("*/about.json",),
 }
-BOMBS = [(name, file, bomb) for name, files in FILES.items() for file in files for bomb in (endless, deep, texts, other_shape)]
+BOMBS = [
+    (name, file, bomb)
+    for name, files in FILES.items()
+    for file in files
+    for bomb in (endless, deep, texts, other_shape)
+]
 BOMBS += [("watched", "observations/*.npz", zipped), ("sweep", "runs/*.npz", zipped)]
 
 
@@ -122,7 +142,9 @@ def endless_table(scene: Path) -> list[str]:
 
 def rows(scene: Path) -> list[str]:
     """One text of a megabyte, in as many rows as make gigabytes of it."""
-    column = pa.DictionaryArray.from_arrays(np.zeros(HUGE // 2**20, np.int32), ["word " * (2**20 // 5)])
+    column = pa.DictionaryArray.from_arrays(
+        np.zeros(HUGE // 2**20, np.int32), ["word " * (2**20 // 5)]
+    )
     pq.write_table(pa.table({"text": column}), scene / "rows.parquet")
     return ["forecast", "rows.parquet"]
 
@@ -130,7 +152,15 @@ def rows(scene: Path) -> list[str]:
 def tensors(scene: Path) -> list[str]:
     """A tensor of gigabytes, in a file of a megabyte."""
     side = 2**14
-    about = json.dumps({"wte.weight": {"dtype": "F32", "shape": [HUGE // 4 // side, side], "data_offsets": [0, HUGE]}}).encode()
+    about = json.dumps(
+        {
+            "wte.weight": {
+                "dtype": "F32",
+                "shape": [HUGE // 4 // side, side],
+                "data_offsets": [0, HUGE],
+            }
+        }
+    ).encode()
     (scene / "step-1.safetensors").write_bytes(struct.pack("<Q", len(about)) + about)
     os.truncate(scene / "step-1.safetensors", 2**20)
     return ["observe", "step-1.safetensors", "--heads", "2"]
@@ -149,12 +179,16 @@ def layers(scene: Path) -> list[str]:
     (scene / "model" / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "n_layer": 10**7, "architectures": ["GPT2Model"]})
     )
-    safetensors.save_file({"wte.weight": np.zeros((5, 4), np.float32)}, scene / "model" / "model.safetensors")
+    safetensors.save_file(
+        {"wte.weight": np.zeros((5, 4), np.float32)}, scene / "model" / "model.safetensors"
+    )
     return ["observe", "model"]
 
 
 def of_zarr(scene: Path, shape: int, chunk: int, kind: str, files: dict[str, bytes]) -> list[str]:
-    """A record of one array that is what it says it is, to the last checksum, with these files of chunks."""
+    """A record of one array that is what it says it is, to the last checksum, with these files of
+    chunks.
+    """
     save_record(xr.Dataset({"loss": ("time", np.ones(2, kind))}), scene / "record.zarr")
     (scene / "record.zarr" / "loss" / "0").unlink()
     for file in (scene / "record.zarr" / "loss" / ".zarray", scene / "record.zarr" / ".zmetadata"):
@@ -175,12 +209,16 @@ def record_of_zeros(scene: Path) -> list[str]:
     """Gigabytes of zeros, each chunk a hundred times smaller."""
     chunk = 2**27
     zeros = Blosc("lz4", 5, 1).encode(bytes(chunk))
-    return of_zarr(scene, HUGE // 8, chunk // 8, "<f8", {str(number): zeros for number in range(HUGE // chunk)})
+    return of_zarr(
+        scene, HUGE // 8, chunk // 8, "<f8", {str(number): zeros for number in range(HUGE // chunk)}
+    )
 
 
 def record_of_a_large_chunk(scene: Path) -> list[str]:
     """Two numbers in a chunk that unpacks to a gigabyte and a half."""
-    return of_zarr(scene, 2, 3 * HUGE // 32, "<f8", {"0": Blosc("lz4", 5, 1).encode(bytes(3 * HUGE // 4))})
+    return of_zarr(
+        scene, 2, 3 * HUGE // 32, "<f8", {"0": Blosc("lz4", 5, 1).encode(bytes(3 * HUGE // 4))}
+    )
 
 
 def record_of_chunks(scene: Path) -> list[str]:
@@ -200,5 +238,7 @@ def test_a_bomb_that_is_handed_over_is_refused(arena, bomb: Callable[[Path], lis
         words = bomb(scene)
         given_away(scene)
         answer = arena.command(*words, where=scene, interrupt=LIMIT, memory=FUSE)
-        assert (answer.mistakes, answer.code) == ([], 2), f"{answer.seconds:.1f} s {answer.out[-200:]}\n{answer.err[-1500:]}"
+        assert (answer.mistakes, answer.code) == ([], 2), (
+            f"{answer.seconds:.1f} s {answer.out[-200:]}\n{answer.err[-1500:]}"
+        )
         assert answer.is_small, f"{answer.peak} bytes\n{answer.err}"

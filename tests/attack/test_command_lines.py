@@ -1,7 +1,8 @@
-"""Whatever is typed by whoever: an exit code and, for a refusal, a sentence. No traceback, nothing lost, nothing left behind.
+"""Whatever is typed by whoever: an exit code and, for a refusal, a sentence. No traceback, nothing
+lost, nothing left behind.
 
-Lines that work are made wrong word by word, and every setting of every synthetic experiment gets values that it may not have. All
-paths are names in the folder of the line: no word leads out of it.
+Lines that work are made wrong word by word, and every setting of every synthetic experiment gets
+values that it may not have. All paths are names in the folder of the line: no word leads out of it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ LINES = (
     ("completion", "zsh"),
     ("play", "--no-browser", "--port", "0"),
 )
-COMPUTE = ("run", "sweep", "forecast", "observe", "reproduce", "play")  # what may be interrupted; the rest must end by itself
+COMPUTE = (
+    "run",
+    "sweep",
+    "forecast",
+    "observe",
+    "reproduce",
+    "play",
+)  # what may be interrupted; the rest must end by itself
 NUMBERS = (
     "nan",
     "inf",
@@ -60,7 +68,17 @@ NUMBERS = (
     "1,2",
 )
 SIGNS = ("=", ",", ":", "..", ":log", ":log3", ":-1", ":10000000000", "'")
-AXES = ("1..2", "2..1:3", "1..10:log8", "-1..1:log3", "0..1e400:3", "1..2:0", "1..9999999999", "nan..1:3", "-1e308..1e308:3")
+AXES = (
+    "1..2",
+    "2..1:3",
+    "1..10:log8",
+    "-1..1:log3",
+    "0..1e400:3",
+    "1..2:0",
+    "1..9999999999",
+    "nan..1:3",
+    "-1e308..1e308:3",
+)
 AXES += ("True,False", "(1,2)", "[1],[2]")
 NAMES = (
     "result",
@@ -109,11 +127,27 @@ def lines(settings: list[tuple[str, str]], rng: random.Random) -> Iterator[tuple
 
 
 def swept(name: str, setting: str, rng: random.Random) -> tuple[str, ...]:
-    """A sweep with a value inside `--over` or `--setting` that may be no value, or one of the usual ones made wrong."""
-    option, word = rng.choice(("--over", "--setting")), f"{setting}={rng.choice(rng.choice((NUMBERS, AXES, WORDS)))}"
+    """A sweep with a value inside `--over` or `--setting` that may be no value, or one of the usual
+    ones made wrong.
+    """
+    option, word = (
+        rng.choice(("--over", "--setting")),
+        f"{setting}={rng.choice(rng.choice((NUMBERS, AXES, WORDS)))}",
+    )
     if rng.random() < 0.5:
-        word = altered(rng.choice((f"{setting}=1,2", f"{setting}=1..10:log8", "ratio=0..1:3", "seed=0..3")), rng)
-    return ("sweep", name, option, word, *rng.choice((("--plan",), ("--workers", "1"))), "--out", "out")
+        word = altered(
+            rng.choice((f"{setting}=1,2", f"{setting}=1..10:log8", "ratio=0..1:3", "seed=0..3")),
+            rng,
+        )
+    return (
+        "sweep",
+        name,
+        option,
+        word,
+        *rng.choice((("--plan",), ("--workers", "1"))),
+        "--out",
+        "out",
+    )
 
 
 def altered(word: str, rng: random.Random) -> str:
@@ -129,7 +163,9 @@ def spoilt(line: tuple[str, ...], rng: random.Random) -> tuple[str, ...]:
     words = list(line)
     for _ in range(rng.randint(1, 3)):
         place, other = rng.randrange(len(words)), rng.choice(rng.choice((NUMBERS, NAMES, WORDS)))
-        words[place : place + 1] = rng.choice(([other], [] if place else [""], [words[place]] * 2, [words[place], other]))
+        words[place : place + 1] = rng.choice(
+            ([other], [] if place else [""], [words[place]] * 2, [words[place], other])
+        )
     return tuple(words)
 
 
@@ -153,10 +189,19 @@ def with_strangers(scene: Path) -> None:
 
 
 def precious(scene: Path) -> dict[str, tuple[int, bytes]]:
-    """What no command may change: files that Saccade did not write, finished runs and finished observations."""
+    """What no command may change: files that Saccade did not write, finished runs and finished
+    observations.
+    """
     special = [scene / name for name in ("pipe", "loop", "link", "socket")]
-    kept = [scene / "thesis" / "thesis.tex", *(scene / "sweep" / "runs").iterdir(), *(scene / "watched" / "observations").iterdir()]
-    found = {path: (stat.S_IFMT(path.lstat().st_mode), b"" if path in special else path.read_bytes()) for path in [*special, *kept]}
+    kept = [
+        scene / "thesis" / "thesis.tex",
+        *(scene / "sweep" / "runs").iterdir(),
+        *(scene / "watched" / "observations").iterdir(),
+    ]
+    found = {
+        path: (stat.S_IFMT(path.lstat().st_mode), b"" if path in special else path.read_bytes())
+        for path in [*special, *kept]
+    }
     return {str(path.relative_to(scene)): facts for path, facts in found.items()}
 
 
@@ -169,11 +214,19 @@ def attacked(arena: Arena, sources: list[Path], line: tuple[str, ...]) -> str:
         answer = arena.command(*line, where=scene, interrupt=patience, memory=4 * GIGABYTE)
         wrong = answer.mistakes
         try:
-            wrong += [f"{name} is not what it was" for name, facts in precious(scene).items() if before.get(name, facts) != facts]
+            wrong += [
+                f"{name} is not what it was"
+                for name, facts in precious(scene).items()
+                if before.get(name, facts) != facts
+            ]
             wrong += [f"{name} is lost" for name in before.keys() - precious(scene).keys()]
         except OSError as error:
             wrong.append(str(error))
-        wrong += [f"{path.name} is left" for path in scene.rglob(".*") if re.search(r"\.(unfinished|replaced)$", path.name)]
+        wrong += [
+            f"{path.name} is left"
+            for path in scene.rglob(".*")
+            if re.search(r"\.(unfinished|replaced)$", path.name)
+        ]
     return f"{shlex.join(line)}: {'; '.join(wrong)}\n{answer.err[-1500:]}" if wrong else ""
 
 
@@ -181,12 +234,19 @@ def test_no_command_line_ends_in_a_traceback_or_loses_a_file(arena, subject):
     sources = [subject(name) / name for name in ("result", "sweep", "watched", "forecast")]
     asked = islice(lines(arena.call(settings).value, randomness("lines")), SIZES.lines)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        wrong = [found for found in pool.map(lambda line: attacked(arena, sources, line), asked) if found]
+        wrong = [
+            found for found in pool.map(lambda line: attacked(arena, sources, line), asked) if found
+        ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_a_user_without_a_name_and_a_home_is_served(arena, subject):
-    for words in (["list"], ["env"], ["verify", "result"], ["report", "result", "--out", "page.html"]):
+    for words in (
+        ["list"],
+        ["env"],
+        ["verify", "result"],
+        ["report", "result", "--out", "page.html"],
+    ):
         answer = arena.command(*words, where=subject("result"), user=NOBODY - 1, home=False)
         assert not answer.mistakes, answer.err
         assert answer.code == (2 if words[0] == "report" and os.getuid() == 0 else 0), answer.err

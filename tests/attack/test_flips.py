@@ -1,7 +1,8 @@
-"""One bit of one file is flipped: every reader then gives what it gave before, or says that something is damaged.
+"""One bit of one file is flipped: every reader then gives what it gave before, or says that
+something is damaged.
 
-`saccade verify` finds every flip, except in pages of reports, which are drawn from what it does check. A corpus in the cache is
-made again.
+`saccade verify` finds every flip, except in pages of reports, which are drawn from what it does
+check. A corpus in the cache is made again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,18 @@ from tests.attack.subjects import SUBJECTS, read
 
 
 def chosen(folder: Path, rng: random.Random) -> list[str]:
-    """Files in a random order, as many as this subject's share of the flips: each once, then any; each at least, if thorough."""
-    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+    """Files in a random order, as many as this subject's share of the flips: each once, then any;
+    each at least, if thorough.
+    """
+    files = sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.stat().st_size
+    )
     share = SIZES.flips // len(SUBJECTS)
-    return [*rng.sample(files, len(files)), *rng.choices(files, k=share)][: max(share, len(files) * SIZES.thorough)]
+    return [*rng.sample(files, len(files)), *rng.choices(files, k=share)][
+        : max(share, len(files) * SIZES.thorough)
+    ]
 
 
 def flipped(path: Path, rng: random.Random) -> str:
@@ -37,9 +46,13 @@ def silence(before: Answer, after: Answer, file: str) -> list[str]:
     """What is wrong with what the readers say after a flip in this file."""
     if after.code != 0 or "Traceback" in after.err:
         return [f"code {after.code}: {after.err[-500:]}"]
-    other = [reader for reader, found in after.value.items() if found not in (None, before.value[reader])]
+    other = [
+        reader for reader, found in after.value.items() if found not in (None, before.value[reader])
+    ]
     unseen = after.value.get("verify") is not None and not file.endswith("report.html")
-    return [f"{reader} gives another answer" for reader in other] + ["verify says that all is whole"] * unseen
+    return [f"{reader} gives another answer" for reader in other] + [
+        "verify says that all is whole"
+    ] * unseen
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

@@ -1,7 +1,8 @@
-"""One value in one JSON file is replaced, and every checksum is made to fit: readers give some answer or a sentence.
+"""One value in one JSON file is replaced, and every checksum is made to fit: readers give some
+answer or a sentence.
 
-Whoever can write to a folder can do this, and `verify` cannot tell. So nothing that is read back may end in a traceback, take
-memory without end or lead out of the folder, whatever it says.
+Whoever can write to a folder can do this, and `verify` cannot tell. So nothing that is read back
+may end in a traceback, take memory without end or lead out of the folder, whatever it says.
 """
 
 from __future__ import annotations
@@ -52,7 +53,13 @@ _SEAL = re.compile(rb'\{\n "sha256": "[0-9a-f]{64}",\n')
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Where there is something to replace: all of it, and every part."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [above] + [place for key, part in parts for place in places(part, (*above, key))]
 
 
@@ -76,7 +83,9 @@ def forged(content: bytes, rng: random.Random) -> tuple[bytes, str]:
         del read["check"]
         read, words = replaced(read, rng)
         body = json.dumps(read, separators=(",", ":"))[1:]
-        lines[number] = f'{{"check":"{hashlib.sha256(body.encode()).hexdigest()[:16]}",{body}'.encode()
+        lines[number] = (
+            f'{{"check":"{hashlib.sha256(body.encode()).hexdigest()[:16]}",{body}'.encode()
+        )
         return b"\n".join(lines) + b"\n", words
     read = json.loads(content)
     sealed = _SEAL.match(content)
@@ -85,7 +94,10 @@ def forged(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     read, words = replaced(read, rng)
     text = json.dumps(read, indent=1).encode()
     if sealed:
-        text = b'{\n "sha256": "%s",\n%s' % (hashlib.sha256(text[2:]).hexdigest().encode(), text[2:])
+        text = b'{\n "sha256": "%s",\n%s' % (
+            hashlib.sha256(text[2:]).hexdigest().encode(),
+            text[2:],
+        )
     return text, words
 
 
@@ -95,7 +107,11 @@ def seal_again(folder: Path) -> None:
         written = json.loads(listing.read_bytes())
         if isinstance(written, dict):
             there = {name: listing.parent / name for name in written if name and "\0" not in name}
-            hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items() if path.is_file()}
+            hashes = {
+                name: hashlib.sha256(path.read_bytes()).hexdigest()
+                for name, path in there.items()
+                if path.is_file()
+            }
             listing.write_text(json.dumps(written | hashes))
 
 
@@ -107,7 +123,9 @@ def is_json(path: Path) -> bool:
 def test_a_file_that_says_something_else_is_read_or_refused(arena, subject, name):
     rng, pristine = randomness(name), subject(name) / name
     files = sorted(str(path.relative_to(pristine)) for path in pristine.rglob("*") if is_json(path))
-    listings = {file: rng.random() for file in files if ".zarr/" not in file or file.endswith(".zmetadata")}  # arrays have many
+    listings = {
+        file: rng.random() for file in files if ".zarr/" not in file or file.endswith(".zmetadata")
+    }  # arrays have many
     wrong = []
     with arena.scene(subject(name)) as scene:
         place = scene / subject(name).name
@@ -121,5 +139,7 @@ def test_a_file_that_says_something_else_is_read_or_refused(arena, subject, name
                 seal_again(place / name)
             answer = arena.call(partial(read, name), where=place, memory=FUSE)
             if answer.code != 0 or "Traceback" in answer.err or not answer.is_small:
-                wrong.append(f"{name}/{file}: {words}: {answer.code}, {answer.seconds:.1f} s, {answer.peak}\n{answer.err[-1500:]}")
+                wrong.append(
+                    f"{name}/{file}: {words}: {answer.code}, {answer.seconds:.1f} s, {answer.peak}\n{answer.err[-1500:]}"
+                )
     assert not wrong, "\n".join(wrong)

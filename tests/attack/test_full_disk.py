@@ -29,7 +29,9 @@ from tests.attack.subjects import (
 from tests.sweeps.small_sweeps import assert_same_dataset, small_disk
 
 SIZE = 2**23  # bytes of the disk
-ROOM = [2**12 * 2**i for i in range(SIZES.disks)]  # bytes left free: 4 kB to 128 kB, less than what is asked for needs
+ROOM = [
+    2**12 * 2**i for i in range(SIZES.disks)
+]  # bytes left free: 4 kB to 128 kB, less than what is asked for needs
 
 
 @contextmanager
@@ -51,12 +53,16 @@ def undisturbed(arena) -> Answer:
 
 @pytest.mark.parametrize("until", [None, N_STEPS - 2], ids=["to the end", "for a while"])
 @pytest.mark.parametrize("room", ROOM)
-def test_training_goes_on_and_what_was_seen_is_saved_when_there_is_room_again(arena, subject, undisturbed, room, until):
+def test_training_goes_on_and_what_was_seen_is_saved_when_there_is_room_again(
+    arena, subject, undisturbed, room, until
+):
     with arena.scene() as scene, new_disk(scene / "disk") as disk:
         answer = arena.call(train, "watched", room, until, where=disk)
         assert (answer.code, answer.value) == (0, undisturbed.value), answer.err
         assert "Traceback" not in answer.err
-        seen, whole = (arena.call(steps_watched, where=place).value for place in (disk, subject("watched")))
+        seen, whole = (
+            arena.call(steps_watched, where=place).value for place in (disk, subject("watched"))
+        )
         assert seen == (whole if until else {step: whole[step] for step in seen})
         assert arena.command("verify", "watched", where=disk).code == 0
 
@@ -65,7 +71,10 @@ def test_training_goes_on_and_what_was_seen_is_saved_when_there_is_room_again(ar
 def test_training_goes_on_without_checkpoints_and_those_that_were_written_stay(arena, room):
     pytest.importorskip("torch")
     with arena.scene() as scene, new_disk(scene / "disk") as disk:
-        whole, answer = (arena.call(train_with_checkpoints, *given, where=where) for given, where in (((), scene), ((room,), disk)))
+        whole, answer = (
+            arena.call(train_with_checkpoints, *given, where=where)
+            for given, where in (((), scene), ((room,), disk))
+        )
         assert (answer.code, answer.value) == (0, whole.value), answer.err
         assert "Traceback" not in answer.err
         assert "a checkpoint could not be written" in answer.err
@@ -95,7 +104,9 @@ def test_what_was_refused_is_made_when_there_is_room_again(arena, subject, name,
     with arena.scene() as scene, new_disk(scene / "disk") as disk:
         fill(disk, room)
         answer = arena.call(make, name, where=disk)
-        assert answer.code == 0 or re.search("(InputError|saccade): cannot write", answer.err), answer.err
+        assert answer.code == 0 or re.search("(InputError|saccade): cannot write", answer.err), (
+            answer.err
+        )
         (disk / "ballast").unlink()
         answer = arena.call(make, name, where=disk)
         assert answer.code == 0, answer.err

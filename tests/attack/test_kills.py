@@ -1,4 +1,5 @@
-"""Processes are killed at random moments, again and again: what they had finished stays as it was, and the same call does the rest.
+"""Processes are killed at random moments, again and again: what they had finished stays as it was,
+and the same call does the rest.
 
 | killed      | what stays, and what the next call gives                                                              |
 |-------------|-------------------------------------------------------------------------------------------------------|
@@ -20,7 +21,15 @@ import pytest
 
 from tests.attack.harness import SIZES, wait_until_deserted
 from tests.attack.seed import randomness
-from tests.attack.subjects import CHECKPOINTS, OBSERVE, RUN, make, read, steps_watched, train_with_checkpoints
+from tests.attack.subjects import (
+    CHECKPOINTS,
+    OBSERVE,
+    RUN,
+    make,
+    read,
+    steps_watched,
+    train_with_checkpoints,
+)
 from tests.sweeps.small_sweeps import assert_same_dataset, manifest_runs, small_arguments
 
 KINDS = ("sweep", "run", "observe", "reproduce", "watch", "checkpoints", "cache")
@@ -29,7 +38,9 @@ SHARE = -(-SIZES.kills // len(KINDS))
 
 
 def drafts(folder: Path) -> list[str]:
-    return [path.name for path in folder.rglob(".*") if path.name.endswith((".unfinished", ".replaced"))]
+    return [
+        path.name for path in folder.rglob(".*") if path.name.endswith((".unfinished", ".replaced"))
+    ]
 
 
 def test_a_sweep_goes_on_where_it_was_killed(arena):
@@ -41,7 +52,12 @@ def test_a_sweep_goes_on_where_it_was_killed(arena):
         finished: list[str] = []
         for _ in range(SHARE):
             arena.command(*sweep, where=scene, kill=rng.uniform(0, uninterrupted.seconds))
-            before, finished = finished, manifest_runs(scene / "sweep") if (scene / "sweep" / "manifest.jsonl").exists() else []
+            before, finished = (
+                finished,
+                manifest_runs(scene / "sweep")
+                if (scene / "sweep" / "manifest.jsonl").exists()
+                else [],
+            )
             assert finished[: len(before)] == before
         answer = arena.command(*sweep, where=scene)
         assert answer.code == 0, answer.err
@@ -55,7 +71,9 @@ def test_a_sweep_goes_on_where_it_was_killed(arena):
         assert (scene / "sweep" / "manifest.jsonl").read_bytes() == manifest
 
 
-@pytest.mark.parametrize(("name", "again"), [("result", (*RUN, "--out", "result")), ("observed", OBSERVE)])
+@pytest.mark.parametrize(
+    ("name", "again"), [("result", (*RUN, "--out", "result")), ("observed", OBSERVE)]
+)
 def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject, name, again):
     rng = randomness(name)
     with arena.scene(subject(name)) as scene:
@@ -106,7 +124,9 @@ def test_training_goes_on_from_a_whole_checkpoint_to_the_same_bits(arena):
             assert not there or arena.command("verify", CHECKPOINTS, where=scene).code == 0
         answer = arena.call(train_with_checkpoints, where=scene)
         assert (answer.code, answer.value) == (0, whole.value), answer.err
-        assert sorted(path.name for path in (scene / CHECKPOINTS).iterdir()) == saved  # and no draft
+        assert (
+            sorted(path.name for path in (scene / CHECKPOINTS).iterdir()) == saved
+        )  # and no draft
 
 
 def test_a_watched_run_keeps_what_was_over(arena):

@@ -1,4 +1,6 @@
-"""What tests ask of the command line: its answer in this process or in one of its own, and a short experiment."""
+"""What tests ask of the command line: its answer in this process or in one of its own, and a short
+experiment.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,19 @@ import sys
 from saccade.cli import main
 from tests.patience import PATIENCE
 
-MEDIUM = ("run", "syn-medium-entropy", "--n-queries", "1", "3", "--lr-attention", "1", "2", "--ratios", "1", "5")
+MEDIUM = (
+    "run",
+    "syn-medium-entropy",
+    "--n-queries",
+    "1",
+    "3",
+    "--lr-attention",
+    "1",
+    "2",
+    "--ratios",
+    "1",
+    "5",
+)
 SHORT = (*MEDIUM, "--steps", "3", "--batch", "2", "--context", "5")
 
 
@@ -34,7 +48,12 @@ def strictly(text: str) -> object:
 
 
 def one_sentence(err: str) -> bool:
-    return err.startswith("saccade: ") and err.count("\n") == 1 and err.endswith(".\n") and "Traceback" not in err
+    return (
+        err.startswith("saccade: ")
+        and err.count("\n") == 1
+        and err.endswith(".\n")
+        and "Traceback" not in err
+    )
 
 
 def started(*command: object, **options) -> subprocess.Popen:

@@ -22,36 +22,49 @@ ENTRY = [sys.executable, "-m", "saccade"]
 
 
 def script(shell: str) -> str:
-    return subprocess.run([*ENTRY, "completion", shell], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [*ENTRY, "completion", shell], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def offered_in_bash(words: list[str]) -> list[str]:
     """What Tab offers after these words."""
     asked = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _saccade; echo "${{COMPREPLY[@]}}"'
-    answer = subprocess.run(["bash", "-c", f"{script('bash')}\n{asked}"], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["bash", "-c", f"{script('bash')}\n{asked}"], capture_output=True, text=True, check=True
+    )
     return answer.stdout.split()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to complete in")
 def test_names_complete_in_bash():
     assert offered_in_bash(["saccade", "re"]) == ["reproduce", "report"]
-    assert offered_in_bash(["saccade", "run", "syn-"]) == [name for name in EXPERIMENTS if name.startswith("syn-")]
+    assert offered_in_bash(["saccade", "run", "syn-"]) == [
+        name for name in EXPERIMENTS if name.startswith("syn-")
+    ]
     assert offered_in_bash(["saccade", "env", "syn-"]) == []
 
 
 def typed_in_zsh(folder: Path, setup: str, lines: list[str]) -> list[str]:
-    """Lines typed into a zsh at a terminal of its own, each with Tab at its end, as they stand there after it."""
+    """Lines typed into a zsh at a terminal of its own, each with Tab at its end, as they stand
+    there after it.
+    """
     seen = folder / "seen"
     ready = f"zle-line-init() {{ print >> {seen} }}; zle -N zle-line-init"
     keep = f"keep() {{ print -r -- $BUFFER >> {seen}; BUFFER= }}; zle -N keep; bindkey '^X' keep"
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "HOME": str(folder)}
-    zsh = subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment)
+    zsh = subprocess.Popen(
+        ["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
+    )
     os.close(theirs)
     try:
         os.write(ours, f"{setup}; {keep}; {ready}\n".encode())
         for number, line in enumerate(lines):
-            _shown_until(ours, lambda wanted=number + 1: seen.exists() and seen.read_text().count("\n") == wanted)
+            _shown_until(
+                ours,
+                lambda wanted=number + 1: seen.exists() and seen.read_text().count("\n") == wanted,
+            )
             os.write(ours, f"{line}\t\x18".encode())
         _shown_until(ours, lambda: seen.read_text().count("\n") == len(lines) + 1)
     finally:
@@ -82,7 +95,13 @@ def _shown_until(terminal: int, is_done: Callable[[], bool]) -> None:
 def test_names_complete_in_zsh_at_the_first_tab(setup, tmp_path):
     (tmp_path / "_saccade").write_text(script("zsh"))
     (tmp_path / "results").mkdir()
-    typed = ["saccade repr", "saccade run syn-small", "saccade sweep decod", "saccade env syn-small", "saccade report resu"]
+    typed = [
+        "saccade repr",
+        "saccade run syn-small",
+        "saccade sweep decod",
+        "saccade env syn-small",
+        "saccade report resu",
+    ]
     assert typed_in_zsh(tmp_path, setup, typed) == [
         "saccade reproduce ",
         "saccade run syn-small-attention ",

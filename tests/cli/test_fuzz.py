@@ -1,4 +1,5 @@
-"""Whatever is typed, it works or it is refused with a sentence: an `InputError`, or exit code 2. Never anything else.
+"""Whatever is typed, it works or it is refused with a sentence: an `InputError`, or exit code 2.
+Never anything else.
 
 Sizes are small and few, so that the time goes into inputs and not into compilation.
 """
@@ -25,26 +26,70 @@ from saccade.data.class_tables import rows_from_csv
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
-    st.sampled_from([math.nan, math.inf, -math.inf, -1, -0.5, 0, 0.5, 1e300, 10**400, -(10**400), 1j, Fraction(1, 3)]),
+    st.sampled_from(
+        [
+            math.nan,
+            math.inf,
+            -math.inf,
+            -1,
+            -0.5,
+            0,
+            0.5,
+            1e300,
+            10**400,
+            -(10**400),
+            1j,
+            Fraction(1, 3),
+        ]
+    ),
     st.text(max_size=5),
     st.binary(max_size=3),
-    st.sampled_from([[], (), {}, [None], ["a"], [[1], [1, 2]], {"a": 1}, {1}, np.array([1.0, 2.0]), np.array("x"), object]),
+    st.sampled_from(
+        [
+            [],
+            (),
+            {},
+            [None],
+            ["a"],
+            [[1], [1, 2]],
+            {"a": 1},
+            {1},
+            np.array([1.0, 2.0]),
+            np.array("x"),
+            object,
+        ]
+    ),
 )
-CELL = st.one_of(st.floats(), st.integers(), st.none(), st.booleans(), st.text(max_size=3), st.just(10**400))
-PROBABILITY = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(min_value=0))
-# Not arbitrary integers: an id of a thousand million is a legal way to ask for a vocabulary of as many.
-TOKEN_ID = st.one_of(st.integers(-2, 31), st.floats(-1, 31), st.just(2**40), CELL.filter(lambda cell: not isinstance(cell, int)))
+CELL = st.one_of(
+    st.floats(), st.integers(), st.none(), st.booleans(), st.text(max_size=3), st.just(10**400)
+)
+PROBABILITY = st.one_of(
+    st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(min_value=0)
+)
+# Not arbitrary integers: an id of a thousand million is a legal way to ask for a vocabulary of as
+# many.
+TOKEN_ID = st.one_of(
+    st.integers(-2, 31),
+    st.floats(-1, 31),
+    st.just(2**40),
+    CELL.filter(lambda cell: not isinstance(cell, int)),
+)
 
 
 def rows_of(cell: st.SearchStrategy) -> st.SearchStrategy:
-    return st.integers(0, 4).flatmap(lambda width: st.lists(st.lists(cell, min_size=width, max_size=width), max_size=4))
+    return st.integers(0, 4).flatmap(
+        lambda width: st.lists(st.lists(cell, min_size=width, max_size=width), max_size=4)
+    )
 
 
 TABLES_OF_NUMBERS = st.one_of(
     rows_of(PROBABILITY),
     rows_of(CELL),
     st.lists(st.lists(CELL, max_size=3), max_size=3),  # ragged
-    stnp.arrays(st.sampled_from([np.float64, np.float32, np.int64, np.bool_, np.complex128, "U3"]), stnp.array_shapes(max_side=3)),
+    stnp.arrays(
+        st.sampled_from([np.float64, np.float32, np.int64, np.bool_, np.complex128, "U3"]),
+        stnp.array_shapes(max_side=3),
+    ),
     JUNK,
 )
 
@@ -68,7 +113,11 @@ def class_arguments(draw) -> dict:
         return st.lists(values, min_size=n_classes, max_size=n_classes)
 
     arguments = {
-        "token_prob": draw(st.one_of(each(st.just([0.25, 0.75])), each(st.lists(PROBABILITY, min_size=2, max_size=2)))),
+        "token_prob": draw(
+            st.one_of(
+                each(st.just([0.25, 0.75])), each(st.lists(PROBABILITY, min_size=2, max_size=2))
+            )
+        ),
         "query": draw(st.one_of(st.none(), each(st.integers(0, 7)), each(TOKEN_ID))),
         "next_token": draw(st.one_of(st.none(), st.just([11, 5, 7][:n_classes]), each(TOKEN_ID))),
         "class_weight": draw(st.one_of(st.none(), each(st.floats(min_value=0)))),
@@ -81,11 +130,16 @@ def class_arguments(draw) -> dict:
         "query": st.one_of(st.lists(TOKEN_ID, max_size=4), JUNK),
         "next_token": st.one_of(st.lists(TOKEN_ID, max_size=4), JUNK),
         "class_weight": st.one_of(each(CELL), JUNK),
-        "n_vocab": st.one_of(st.integers(-2, 50), JUNK.filter(lambda value: not isinstance(value, float))),
+        "n_vocab": st.one_of(
+            st.integers(-2, 50), JUNK.filter(lambda value: not isinstance(value, float))
+        ),
         "token_names": st.one_of(st.lists(st.text(max_size=2), max_size=7), JUNK),
         "normalise": st.just(True),
     }
-    return arguments | {name: draw(anything[name]) for name in draw(st.lists(st.sampled_from(sorted(anything)), max_size=2))}
+    return arguments | {
+        name: draw(anything[name])
+        for name in draw(st.lists(st.sampled_from(sorted(anything)), max_size=2))
+    }
 
 
 @given(arguments=class_arguments())
@@ -106,21 +160,34 @@ def test_classes_from_any_arguments_are_classes_or_an_input_error(arguments):
     assert max(task.query.max(), task.next_token.max()) < task.n_vocab == len(task.labels)
 
 
-COLUMN = st.one_of(st.sampled_from(["class", "query", "weight", "a", "b", " a", ""]), st.text(max_size=2), st.integers(0, 2))
-ROW_CELL = st.one_of(PROBABILITY, st.sampled_from(["", "0.5", "x", "q", " ", "nan", "1e999"]), CELL, JUNK)
+COLUMN = st.one_of(
+    st.sampled_from(["class", "query", "weight", "a", "b", " a", ""]),
+    st.text(max_size=2),
+    st.integers(0, 2),
+)
+ROW_CELL = st.one_of(
+    PROBABILITY, st.sampled_from(["", "0.5", "x", "q", " ", "nan", "1e999"]), CELL, JUNK
+)
 
 
-@given(rows=st.one_of(st.lists(st.dictionaries(COLUMN, ROW_CELL, max_size=5), max_size=4), JUNK), normalise=st.booleans())
+@given(
+    rows=st.one_of(st.lists(st.dictionaries(COLUMN, ROW_CELL, max_size=5), max_size=4), JUNK),
+    normalise=st.booleans(),
+)
 @settings(max_examples=500)
 def test_any_rows_are_a_table_of_classes_or_an_input_error(rows, normalise):
     task = unless_refused(lambda: SequenceClasses.from_table(rows, normalise=normalise))
     if task is None:
         return
-    assert [task.labels[token] for token in task.next_token] == [str(row["class"]).strip() for row in rows]
+    assert [task.labels[token] for token in task.next_token] == [
+        str(row["class"]).strip() for row in rows
+    ]
     assert len(set(task.labels)) == task.n_vocab
 
 
-CSV_CELL = st.sampled_from(["class", "query", "weight", "a", "b", "x", "0.5", "1", "", " ", '"', "nan", "é", "\0", "-1"])
+CSV_CELL = st.sampled_from(
+    ["class", "query", "weight", "a", "b", "x", "0.5", "1", "", " ", '"', "nan", "é", "\0", "-1"]
+)
 CSV_TEXT = st.lists(st.lists(CSV_CELL, max_size=4).map(",".join), max_size=4).map("\n".join)
 HEADER = b"class,a,b\n"
 
@@ -151,7 +218,9 @@ def test_any_file_is_a_table_of_classes_or_an_input_error(csv_file, content, nor
 
 
 TASK = SequenceClasses([[0.5, 0.5, 0], [0, 0.25, 0.75]])
-RATE = st.one_of(st.floats(), st.floats(0, 1e30), st.lists(st.floats(0, 10), min_size=2, max_size=2))
+RATE = st.one_of(
+    st.floats(), st.floats(0, 1e30), st.lists(st.floats(0, 10), min_size=2, max_size=2)
+)
 VALID = {
     "steps": st.sampled_from([0, 2]),
     "lr_decoder": RATE,
@@ -166,7 +235,19 @@ VALID = {
     "dtype": st.sampled_from(["float32", "float64"]),
     "model": st.sampled_from([None, Pairwise()]),
 }
-MISSPELT = st.sampled_from(["SGD", "float16", "logs", "linera", "Attention", ["attention", "atention"], [0, 10**20], [1e300], [-1]])
+MISSPELT = st.sampled_from(
+    [
+        "SGD",
+        "float16",
+        "logs",
+        "linera",
+        "Attention",
+        ["attention", "atention"],
+        [0, 10**20],
+        [1e300],
+        [-1],
+    ]
+)
 SIZES = st.sampled_from([-1, 0, 1.5, 10**18, 10**19, 1e300, 10**400, 2**63])
 
 
@@ -183,7 +264,16 @@ def train_arguments(draw) -> dict:
 
 @given(arguments=train_arguments())
 @example(arguments={"lr_decoder": 1e30, "lr_attention": 1e30, "steps": 2, "batch": 1})
-@example(arguments={"lr_decoder": 1e30, "lr_attention": 1e30, "steps": 2, "batch": 1, "keep": ["decoder"], "momentum": 0.9})
+@example(
+    arguments={
+        "lr_decoder": 1e30,
+        "lr_attention": 1e30,
+        "steps": 2,
+        "batch": 1,
+        "keep": ["decoder"],
+        "momentum": 0.9,
+    }
+)
 @settings(max_examples=200)
 def test_training_with_any_arguments_is_a_record_or_an_input_error(arguments):
     record = unless_refused(lambda: train(TASK, **arguments))
@@ -195,7 +285,18 @@ def test_training_with_any_arguments_is_a_record_or_an_input_error(arguments):
 
 
 LARGE_BUT_ALLOWED = [(name, 10**18) for name in ("context", "lr_decoder", "lr_attention", "steps")]
-WRONG = [10**400, 1e300, 10**18, -1, math.nan, [[1], [1, 2]], np.array([0.5, 1.5]), {"a": 1}, b"x", object()]
+WRONG = [
+    10**400,
+    1e300,
+    10**18,
+    -1,
+    math.nan,
+    [[1], [1, 2]],
+    np.array([0.5, 1.5]),
+    {"a": 1},
+    b"x",
+    object(),
+]
 
 
 @pytest.mark.parametrize(
@@ -216,14 +317,57 @@ def test_each_argument_of_training_refuses_what_it_cannot_be(name, value):
 @pytest.mark.parametrize("task", [None, "syn-small", [[0.5, 0.5]], {}])
 def test_a_task_that_is_none_is_refused(task):
     for dynamics in (train, flow):
-        with pytest.raises(InputError, match="must be a System, a SequenceClasses, Windows or a MarkovChain"):
+        with pytest.raises(
+            InputError, match="must be a System, a SequenceClasses, Windows or a MarkovChain"
+        ):
             dynamics(task)
 
 
 GRID = ("--n-queries", "1", "--lr-attention", "1", "--ratios", "1")
-SHORT = ("run", "syn-medium-entropy", *GRID, "--steps", "2", "--seeds", "2", "--batch", "1", "--context", "5")
-VALUES = ("-1", "0", "1", "0.5", "2", "1e9", "nan", "inf", "-inf", "1e999", "True", "None", "[1]", "1,2", "", " ", "--", "-")
-FLAGS = ("--json", "--help", "--out", "--seeds", "--no-json", "--n-queries", "--ratio", "--lr_attention", "--config.seeds")
+SHORT = (
+    "run",
+    "syn-medium-entropy",
+    *GRID,
+    "--steps",
+    "2",
+    "--seeds",
+    "2",
+    "--batch",
+    "1",
+    "--context",
+    "5",
+)
+VALUES = (
+    "-1",
+    "0",
+    "1",
+    "0.5",
+    "2",
+    "1e9",
+    "nan",
+    "inf",
+    "-inf",
+    "1e999",
+    "True",
+    "None",
+    "[1]",
+    "1,2",
+    "",
+    " ",
+    "--",
+    "-",
+)
+FLAGS = (
+    "--json",
+    "--help",
+    "--out",
+    "--seeds",
+    "--no-json",
+    "--n-queries",
+    "--ratio",
+    "--lr_attention",
+    "--config.seeds",
+)
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
 WORD = st.one_of(st.sampled_from(VALUES), st.sampled_from(FLAGS), TEXT)
 
@@ -243,7 +387,11 @@ def results(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-@given(place=st.integers(3, len(SHORT)), words=st.lists(WORD, min_size=1, max_size=2), instead=st.booleans())
+@given(
+    place=st.integers(3, len(SHORT)),
+    words=st.lists(WORD, min_size=1, max_size=2),
+    instead=st.booleans(),
+)
 @settings(max_examples=100)
 def test_a_run_with_any_settings_ends_with_an_exit_code(results, place, words, instead):
     arguments = [*SHORT[:place], *words, *SHORT[place + instead :], "--out", str(results)]
@@ -254,10 +402,23 @@ def test_a_run_with_any_settings_ends_with_an_exit_code(results, place, words, i
     assert err == "" or (err.startswith("saccade: ") and err.count("\n") == 1), err
 
 
-COMMAND = st.sampled_from(["list", "env", "reproduce", "run", "run syn-small-attention", "run syn-medium-entropy", "raproduce"])
+COMMAND = st.sampled_from(
+    [
+        "list",
+        "env",
+        "reproduce",
+        "run",
+        "run syn-small-attention",
+        "run syn-medium-entropy",
+        "raproduce",
+    ]
+)
 
 
-@given(command=st.one_of(COMMAND, WORD), words=st.lists(st.one_of(WORD, st.sampled_from(["syn-small-attention"])), max_size=4))
+@given(
+    command=st.one_of(COMMAND, WORD),
+    words=st.lists(st.one_of(WORD, st.sampled_from(["syn-small-attention"])), max_size=4),
+)
 @settings(max_examples=300)
 def test_any_words_on_the_command_line_end_with_an_exit_code(command, words):
     def would_run(*_, **__):

@@ -1,4 +1,6 @@
-"""Help at the terminal: what there is, what to do first, and for every command an example that works when it is pasted."""
+"""Help at the terminal: what there is, what to do first, and for every command an example that
+works when it is pasted.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from tests.patience import PATIENCE
 def example_of(command: str, capsys: pytest.CaptureFixture) -> str:
     with contextlib.suppress(SystemExit):  # which is how the reader of flags ends after its help
         assert main([command, "--help"]) == 0
-    found = re.search(r"^Example: (.+)$", capsys.readouterr().out, re.MULTILINE)  # one line: as it is pasted
+    found = re.search(
+        r"^Example: (.+)$", capsys.readouterr().out, re.MULTILINE
+    )  # one line: as it is pasted
     assert found is not None, command
     return found[1]
 
@@ -39,7 +43,10 @@ def test_every_help_says_what_the_command_does(command, capsys):
 
 @pytest.mark.parametrize("command", list(_COMMANDS))
 def test_every_help_has_an_example_of_its_own_command(command, capsys):
-    assert shlex.split(example_of(command, capsys).rpartition(" && ")[2])[:2] == ["saccade", command]
+    assert shlex.split(example_of(command, capsys).rpartition(" && ")[2])[:2] == [
+        "saccade",
+        command,
+    ]
 
 
 def pasted(line: str, folder: Path) -> subprocess.Popen[str]:
@@ -47,7 +54,9 @@ def pasted(line: str, folder: Path) -> subprocess.Popen[str]:
     commands = folder / "bin"
     commands.mkdir()
     for name, module in (("saccade", "-m saccade "), ("python", "")):
-        (commands / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n')
+        (commands / name).write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n'
+        )
         (commands / name).chmod(0o755)
     (folder / "empty").mkdir()
     environment = os.environ | {"PATH": f"{commands}:{os.environ['PATH']}", "HOME": str(folder)}
@@ -95,7 +104,10 @@ def test_list_names_every_experiment_with_finding_and_time():
     assert code == 0
     lines = printed.splitlines()[1:]  # in a pipe nothing is broken or cut
     assert len(lines) == len(EXPERIMENTS)
-    assert all(line.split()[0] == name and finding_of(name) in line for line, name in zip(lines, EXPERIMENTS, strict=True))
+    assert all(
+        line.split()[0] == name and finding_of(name) in line
+        for line, name in zip(lines, EXPERIMENTS, strict=True)
+    )
     code, printed, _ = called("list", "--json")
     rows = strictly(printed)
     assert code == 0
@@ -135,4 +147,7 @@ def test_help_of_a_run_lists_the_settings(capsys):
         main(["run", "syn-small-attention", "--help"])
     assert not stopped.value.code
     printed = capsys.readouterr().out
-    assert all(f"--{field.name.replace('_', '-')} " in printed for field in fields(experiment("syn-small-attention").settings))
+    assert all(
+        f"--{field.name.replace('_', '-')} " in printed
+        for field in fields(experiment("syn-small-attention").settings)
+    )

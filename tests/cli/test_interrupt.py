@@ -17,11 +17,14 @@ from tests.patience import PATIENCE
 
 
 def interrupted(out: Path, *settings: str) -> tuple[int, str]:
-    """Start the entropy experiment, of hours, press Ctrl-C once it is under way; exit code and standard error.
+    """Start the entropy experiment, of hours, press Ctrl-C once it is under way; exit code and
+    standard error.
 
     At its own size a fast machine would be done before we press.
     """
-    process = started("-m", "saccade", "run", "syn-medium-entropy", "--steps", "1000000", *settings, "--out", out)
+    process = started(
+        "-m", "saccade", "run", "syn-medium-entropy", "--steps", "1000000", *settings, "--out", out
+    )
     try:
         deadline = time.monotonic() + PATIENCE
         while not list(out.glob(".syn-medium-entropy.*.unfinished")):
@@ -56,7 +59,9 @@ def test_ctrl_c_stops_a_run_of_hours(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("module", ["tyro", "rich.table", "saccade.experiments", "scipy", "matplotlib"])
+@pytest.mark.parametrize(
+    "module", ["tyro", "rich.table", "saccade.experiments", "scipy", "matplotlib"]
+)
 def test_ctrl_c_while_anything_is_being_imported_is_one_sentence(module, tmp_path):
     code = """
 import sys
@@ -74,7 +79,11 @@ sys.argv[1:] = arguments
 from saccade.cli import entry
 entry()
 """
-    command = ["list"] if module in ("tyro", "rich.table") else ["run", "growth-figures", "--out", tmp_path / "results"]
+    command = (
+        ["list"]
+        if module in ("tyro", "rich.table")
+        else ["run", "growth-figures", "--out", tmp_path / "results"]
+    )
     ended, _, err = finished("-c", code, module, *command)
     assert (ended, one_sentence(err)) == (130, True), err
 
@@ -106,7 +115,11 @@ except KeyboardInterrupt:
 
 def test_a_second_ctrl_c_that_comes_while_the_first_one_waits_in_a_callback_waits_too(monkeypatch):
     waiting = []
-    monkeypatch.setattr(cli.threading, "Timer", lambda *arguments: SimpleNamespace(start=lambda: waiting.append(arguments)))
+    monkeypatch.setattr(
+        cli.threading,
+        "Timer",
+        lambda *arguments: SimpleNamespace(start=lambda: waiting.append(arguments)),
+    )
 
     def asleep():
         cli._answer_ctrl_c(signal.SIGINT, sys._getframe())

@@ -17,8 +17,14 @@ from tests.cli.calls import SHORT, called, one_sentence
     [
         (("reprduce",), "command 'reprduce' is not known. Did you mean 'reproduce'?"),
         (("xyzzy",), "command 'xyzzy' is not known. Known: list"),
-        (("train",), "command 'train' is not known. Known: list"),  # not `run`: letters in common are no meaning in common
-        (("reproduce", "everything"), "experiment 'everything' is not known. `saccade list` shows all."),
+        (
+            ("train",),
+            "command 'train' is not known. Known: list",
+        ),  # not `run`: letters in common are no meaning in common
+        (
+            ("reproduce", "everything"),
+            "experiment 'everything' is not known. `saccade list` shows all.",
+        ),
         (("reproduce", "scan-the-snap"), "Did you mean 'scan-then-snap'"),
         (("reproduce", "syn-small"), "Did you mean 'syn-small-attention'"),
         (("reproduce", "wikitext"), "Did you mean 'wikitext-"),
@@ -28,14 +34,23 @@ from tests.cli.calls import SHORT, called, one_sentence
             "experiment 'syn-smal-attention' is not known. Did you mean 'syn-small-attention'? `saccade list` shows all.",
         ),
         (("reproduce", "syn-medium-entropi"), "Did you mean 'syn-medium-entropy'"),
-        (("reproduce", "syn-small-attention", "nothing-like-it-xyz"), "experiment 'nothing-like-it-xyz' is not known."),
+        (
+            ("reproduce", "syn-small-attention", "nothing-like-it-xyz"),
+            "experiment 'nothing-like-it-xyz' is not known.",
+        ),
         (("run",), "`saccade run` needs an experiment first: "),
         (("run", "--seeds", "3"), "`saccade run` needs an experiment first"),
         (("run", "syn-small-attention", "--lr-atention", "1"), "Did you mean --lr-attention?"),
         (("run", "syn-small-attention", "--seed", "1"), "Did you mean --seeds?"),
-        (("run", "first-force", "--classes", "my.csv"), "Experiments with --classes: scan-then-snap, plain-snap."),
+        (
+            ("run", "first-force", "--classes", "my.csv"),
+            "Experiments with --classes: scan-then-snap, plain-snap.",
+        ),
         (("list", "--jsn"), "Did you mean --json?"),
-        (("list", "everything"), "saccade: Unrecognized options: everything. See `saccade list --help`."),
+        (
+            ("list", "everything"),
+            "saccade: Unrecognized options: everything. See `saccade list --help`.",
+        ),
         (("reproduce", "./mine.py"), "use `saccade run ./mine.py` for a file of your own"),
         (("env", "--json", "yes"), "Unrecognized options: yes"),
         (("run", "syn-small-attention", "--out"), "--out"),
@@ -48,7 +63,10 @@ from tests.cli.calls import SHORT, called, one_sentence
             ("run", "syn-small-attention", "--seeds", "1.5"),
             "`--seeds` must be a whole number, or several of them (one seed has a comma: 7,); got '1.5'",
         ),
-        (("run", "syn-small-attention", "--lr-attention", "fast"), "`--lr-attention` must be a number; got 'fast'"),
+        (
+            ("run", "syn-small-attention", "--lr-attention", "fast"),
+            "`--lr-attention` must be a number; got 'fast'",
+        ),
         (("run", "syn-medium-entropy", "--lr-attention", "fast"), "--lr-attention"),
         (("run", "syn-medium-entropy", "--ratios", "1", "fast"), "--ratios"),
     ],
@@ -77,7 +95,10 @@ UNBOXED = """ Unrecognized options
 
 @pytest.mark.parametrize("told", [BOXED, UNBOXED])
 def test_an_unknown_option_is_named_whether_or_not_boxes_can_be_drawn(told):
-    assert _sentence(told, "saccade list") == "Unrecognized options: --jsn. Did you mean --json? See `saccade list --help`."
+    assert (
+        _sentence(told, "saccade list")
+        == "Unrecognized options: --jsn. Did you mean --json? See `saccade list --help`."
+    )
 
 
 def test_an_unknown_experiment_is_told_from_at_most_three_of_the_nearest_names():
@@ -89,7 +110,14 @@ def test_an_unknown_experiment_is_told_from_at_most_three_of_the_nearest_names()
 
 def test_classes_that_do_not_sum_to_one_are_mended_in_the_file_not_in_python(tmp_path):
     (tmp_path / "bad.csv").write_text("class,sun,moon\nday,.6,.6\nnight,0,1\n", encoding="utf-8")
-    code, _, err = called("run", "scan-then-snap", "--classes", str(tmp_path / "bad.csv"), "--out", str(tmp_path / "out"))
+    code, _, err = called(
+        "run",
+        "scan-then-snap",
+        "--classes",
+        str(tmp_path / "bad.csv"),
+        "--out",
+        str(tmp_path / "out"),
+    )
     assert code == 2
     assert "class 'day' sums to 1.2. Divide each row by its sum" in err
 
@@ -116,9 +144,13 @@ def test_classes_that_do_not_sum_to_one_are_mended_in_the_file_not_in_python(tmp
         ("seeds", "1000000000000000000"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_named_and_nothing_is_written(tmp_path, name, setting, value):
+def test_a_setting_that_cannot_be_used_is_named_and_nothing_is_written(
+    tmp_path, name, setting, value
+):
     settings = [] if name == "syn-small-attention" else list(SHORT[2:])
-    code, printed, err = called("run", name, *settings, f"--{setting}", *value.split(), "--out", tmp_path)
+    code, printed, err = called(
+        "run", name, *settings, f"--{setting}", *value.split(), "--out", tmp_path
+    )
     assert (code, printed) == (2, "")
     assert one_sentence(err), err
     assert re.search(setting.replace("-", "[-_]"), err), err
@@ -163,7 +195,9 @@ def test_a_disk_that_fills_up_leaves_the_earlier_result(medium, tmp_path, monkey
 
 
 def test_a_folder_whose_name_is_not_text_works_or_is_refused(tmp_path):
-    code, _, err = called(*SHORT, "--seeds", 2, "--out", f"{tmp_path}/caf\udce9")  # how Python spells a byte of Latin-1
+    code, _, err = called(
+        *SHORT, "--seeds", 2, "--out", f"{tmp_path}/caf\udce9"
+    )  # how Python spells a byte of Latin-1
     assert code in (0, 1) or (code == 2 and one_sentence(err)), err
 
 

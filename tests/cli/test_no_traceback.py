@@ -1,4 +1,6 @@
-"""What the system refuses, from a full disk behind standard output to a user without a home, is one sentence and an exit code."""
+"""What the system refuses, from a full disk behind standard output to a user without a home, is one
+sentence and an exit code.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from tests.patience import PATIENCE
 def process(code: str, **streams: object) -> subprocess.CompletedProcess:
     """`saccade ...` as a shell starts it."""
     command = f"unset PYTHONUNBUFFERED; exec {sys.executable} -m saccade {code}"  # what is printed waits, as it does for most users
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE, check=False, **streams)
+    return subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        **streams,
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
@@ -42,7 +51,11 @@ def test_closed_standard_streams_do_no_harm(tmp_path):
 
 def test_a_file_never_takes_the_number_of_a_closed_stream():
     code = "import os; from saccade.cli import _open_streams; _open_streams(); os._exit(os.open(os.devnull, os.O_RDONLY))"
-    ended = subprocess.run(["bash", "-c", f"exec {sys.executable} -c '{code}' <&- >&- 2>&-"], timeout=PATIENCE, check=False)
+    ended = subprocess.run(
+        ["bash", "-c", f"exec {sys.executable} -c '{code}' <&- >&- 2>&-"],
+        timeout=PATIENCE,
+        check=False,
+    )
     assert ended.returncode >= 3
 
 
@@ -97,7 +110,10 @@ def test_a_home_that_nobody_has_is_one_sentence(homeless):
 
 
 def test_too_little_memory_is_one_sentence(monkeypatch):
-    for error in (MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 10 bytes.")):
+    for error in (
+        MemoryError(),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 10 bytes."),
+    ):
 
         def fails(arguments, error=error):
             raise error

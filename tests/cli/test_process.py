@@ -1,4 +1,6 @@
-"""The command as a process: exit codes, readers that leave, what is imported when, and that nothing global changes."""
+"""The command as a process: exit codes, readers that leave, what is imported when, and that nothing
+global changes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ def test_the_process_ends_with_the_exit_code_and_no_traceback():
     code, out, err = finished("-m", "saccade", "list", "--json")
     assert (code, err) == (0, "")
     assert strictly(out)
-    code, out, err = finished("-m", "saccade", "run", "syn-small-attention", "--lr-attention", "nan")
+    code, out, err = finished(
+        "-m", "saccade", "run", "syn-small-attention", "--lr-attention", "nan"
+    )
     assert (code, out) == (2, "")
     assert one_sentence(err), err
 
@@ -56,7 +60,10 @@ print(record.sizes["time"], "jax" in sys.modules)
     assert finished("-c", code) == (0, "3 False\n", "")
 
 
-@pytest.mark.parametrize("first", ["import jax; from saccade.model.system import Seen", "from saccade import Seen; import jax"])
+@pytest.mark.parametrize(
+    "first",
+    ["import jax; from saccade.model.system import Seen", "from saccade import Seen; import jax"],
+)
 def test_what_is_seen_can_be_compiled_whichever_library_came_first(first):
     code = f"""
 {first}

@@ -1,4 +1,6 @@
-"""The report over a folder of results: it asks the network for nothing, shows every claim, and passes over what is not its own."""
+"""The report over a folder of results: it asks the network for nothing, shows every claim, and
+passes over what is not its own.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,39 @@ from tests.cli.calls import SHORT, called, one_sentence, strictly
 def requests(page: str) -> list[str]:
     """Addresses that a browser would fetch when it opens the page."""
     attribute = r"""(?:src|href|srcset|action|data|poster)\s*=\s*["']?([^"'\s>]+)"""
-    found = re.findall(attribute, page) + re.findall(r"""url\(\s*["']?([^"')]+)""", page) + re.findall(r"@import\s+(\S+)", page)
+    found = (
+        re.findall(attribute, page)
+        + re.findall(r"""url\(\s*["']?([^"')]+)""", page)
+        + re.findall(r"@import\s+(\S+)", page)
+    )
     return [address for address in found if not address.startswith(("#", "data:"))]
 
 
 def test_the_report_asks_the_network_for_nothing(reproduced, medium):
-    for tag in ('<script src="https://x.org/a.js">', "<link href=http://x.org/a.css>", "<style>@import 'http://x'; a{}</style>"):
+    for tag in (
+        '<script src="https://x.org/a.js">',
+        "<link href=http://x.org/a.css>",
+        "<style>@import 'http://x'; a{}</style>",
+    ):
         assert requests(tag)
-    assert requests('<p style="background:url(https://x.org/a.png)"><svg><use xlink:href="#a"/></svg>') == ["https://x.org/a.png"]
+    assert requests(
+        '<p style="background:url(https://x.org/a.png)"><svg><use xlink:href="#a"/></svg>'
+    ) == ["https://x.org/a.png"]
     for out in (reproduced[0], medium[0]):
         page = (out / "report.html").read_text("utf-8")
         assert requests(re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)) == []
-        assert "default-src 'none'" in page  # what its script may do is tried in a browser, in tests/report
+        assert (
+            "default-src 'none'" in page
+        )  # what its script may do is tried in a browser, in tests/report
 
 
 def tiles(page: str) -> dict[str, int]:
-    """How many claims came out in which way, as the head of a page counts them; ways that no claim took are left out."""
-    found = re.findall(r'<button type="button" class="tile [^>]*><b>(\d+)</b> ([^<]*)</button>', page)
+    """How many claims came out in which way, as the head of a page counts them; ways that no claim
+    took are left out.
+    """
+    found = re.findall(
+        r'<button type="button" class="tile [^>]*><b>(\d+)</b> ([^<]*)</button>', page
+    )
     return {words: int(count) for count, words in found if count != "0"}
 
 
@@ -67,7 +85,10 @@ def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(medium, tm
     code, printed, err = called("report", tmp_path / "results", "--out", tmp_path / "page.html")
     assert (code, printed) == (1, f"report: {tmp_path / 'page.html'}\n")
     assert one_sentence(err)
-    assert f"{record.parent}: record.zarr/entropy/0.0.0.0 is not what was written; the page shows the rest." in err
+    assert (
+        f"{record.parent}: record.zarr/entropy/0.0.0.0 is not what was written; the page shows the rest."
+        in err
+    )
     page = (tmp_path / "page.html").read_text("utf-8")
     assert page.count('class="card result"') == 2
     assert "record.zarr/entropy/0.0.0.0 is not what was written" in page
@@ -79,9 +100,16 @@ def test_a_damaged_record_is_run_again_to_the_same_numbers(medium, tmp_path):
     assert (code, "--repair reruns it" in printed) == (1, True)
     assert printed.endswith("1 of 2 records are intact\n")
     code, printed, _ = called("verify", tmp_path / "results", "--repair")
-    assert (code, "it has been run again\n2 of 2 records are intact\n" in printed) == (0, True), printed
-    xr.testing.assert_equal(load_record(record), load_record(tmp_path / "results" / "whole" / "record.zarr"))
-    about = [strictly((record.parent.parent / name / "about.json").read_text()) for name in ("syn-medium-entropy", "whole")]
+    assert (code, "it has been run again\n2 of 2 records are intact\n" in printed) == (0, True), (
+        printed
+    )
+    xr.testing.assert_equal(
+        load_record(record), load_record(tmp_path / "results" / "whole" / "record.zarr")
+    )
+    about = [
+        strictly((record.parent.parent / name / "about.json").read_text())
+        for name in ("syn-medium-entropy", "whole")
+    ]
     assert about[0]["command"] == about[1]["command"]
     assert about[0]["settings"] == about[1]["settings"]
 
@@ -100,7 +128,9 @@ def test_leftovers_of_a_killed_process_are_not_in_the_report(medium, tmp_path):
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
     for ending in ("unfinished", "replaced"):
-        copytree(tmp_path / "syn-medium-entropy", tmp_path / f".syn-medium-entropy.0123abcd.{ending}")
+        copytree(
+            tmp_path / "syn-medium-entropy", tmp_path / f".syn-medium-entropy.0123abcd.{ending}"
+        )
     page = write_page(tmp_path).read_text("utf-8")
     assert page.count('<section class="result"') == 1
 

@@ -15,10 +15,21 @@ from saccade.experiments.scan_and_snap import syn_small_attention
 from saccade.lab.claim import CANNOT_TELL, OUTSIDE, Claim
 from tests.cli.calls import SHORT, called, strictly
 
-FILES = {"about.json", "claims.json", "table.csv", "panels.json", "figure.svg", "figure.png", "record.zarr", "checksums.json"}
+FILES = {
+    "about.json",
+    "claims.json",
+    "table.csv",
+    "panels.json",
+    "figure.svg",
+    "figure.png",
+    "record.zarr",
+    "checksums.json",
+}
 
 
-def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_the_experiment(reproduced):
+def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_the_experiment(
+    reproduced,
+):
     out, code, printed = reproduced
     claims = strictly((out / "syn-small-attention" / "claims.json").read_text())
     assert code == 0
@@ -28,11 +39,17 @@ def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_th
     assert (nothing, report) == ("", f"report: {out / 'report.html'}")
 
 
-def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_every_claim_if_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(syn_small_attention, "REPLICATED", {1.0: (0.9, 1.931), 10.0: (0.535, 2.085)})  # .389 in truth
+def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_every_claim_if_asked(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        syn_small_attention, "REPLICATED", {1.0: (0.9, 1.931), 10.0: (0.535, 2.085)}
+    )  # .389 in truth
     code, printed, _ = called("reproduce", "syn-small-attention", "--verbose", "--out", tmp_path)
     lines = [line.strip() for line in printed.splitlines()]
-    claims = strictly((tmp_path / "syn-small-attention" / "claims.json").read_text())  # an unexpected verdict is a result too
+    claims = strictly(
+        (tmp_path / "syn-small-attention" / "claims.json").read_text()
+    )  # an unexpected verdict is a result too
     assert code == 1
     assert [line.startswith("fails (expected: holds)") for line in lines].count(True) == 1
     for claim in claims:
@@ -77,20 +94,36 @@ def test_every_file_of_a_result_is_there_and_nothing_else(reproduced, medium):
             assert strictly((out / name / file).read_text())
 
 
-def test_the_table_of_the_entropy_experiment_has_the_agreed_columns_and_the_numbers_of_the_record(medium):
+def test_the_table_of_the_entropy_experiment_has_the_agreed_columns_and_the_numbers_of_the_record(
+    medium,
+):
     folder = medium[0] / "syn-medium-entropy"
     with (folder / "table.csv").open(newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)
     recall = [f"recall_at_{end}_{of}" for end in ("lowest", "highest") for of in ("mean", "std")]
-    assert reader.fieldnames == ["n_queries", "lr_attention", "ratio", "entropy_mean", "entropy_std", "n_seeds", *recall]
+    assert reader.fieldnames == [
+        "n_queries",
+        "lr_attention",
+        "ratio",
+        "entropy_mean",
+        "entropy_std",
+        "n_seeds",
+        *recall,
+    ]
     record = load_record(folder / "record.zarr")
     assert len(rows) == 2 * 2 * 2
     for row in rows:
-        at = {"n_queries": int(row["n_queries"]), "lr_attention": float(row["lr_attention"]), "ratio": float(row["ratio"])}
+        at = {
+            "n_queries": int(row["n_queries"]),
+            "lr_attention": float(row["lr_attention"]),
+            "ratio": float(row["ratio"]),
+        }
         entropy = record.entropy.sel(at).values
         assert float(row["entropy_mean"]) == pytest.approx(entropy.mean(), rel=1e-12)
-        assert float(row["entropy_std"]) == pytest.approx(abs(entropy[0] - entropy[1]) / np.sqrt(2), rel=1e-9)
+        assert float(row["entropy_std"]) == pytest.approx(
+            abs(entropy[0] - entropy[1]) / np.sqrt(2), rel=1e-9
+        )
         assert int(row["n_seeds"]) == 2
 
 
@@ -104,10 +137,14 @@ def test_the_answer_as_json_is_what_was_written(medium):
 
 
 def test_a_run_that_diverges_is_still_answered_in_json_that_any_program_reads(tmp_path):
-    code, printed, err = called("run", "syn-small-attention", "--lr-attention", 1e10, "--json", "--out", tmp_path)
+    code, printed, err = called(
+        "run", "syn-small-attention", "--lr-attention", 1e10, "--json", "--out", tmp_path
+    )
     assert code in (0, 1), err
     answer = strictly(printed)
-    assert answer["experiments"][0]["claims"] == strictly((tmp_path / "syn-small-attention" / "claims.json").read_text())
+    assert answer["experiments"][0]["claims"] == strictly(
+        (tmp_path / "syn-small-attention" / "claims.json").read_text()
+    )
 
 
 def test_one_seed_is_enough_to_run(tmp_path):
@@ -119,5 +156,10 @@ def test_one_seed_is_enough_to_run(tmp_path):
 def test_settings_reach_the_record(medium):
     record = load_record(medium[0] / "syn-medium-entropy" / "record.zarr")
     settings = json.loads(record.attrs["settings"])
-    assert (settings["steps"], settings["batch"], settings["context"], settings["seeds"]) == (3, 2, 5, 2)
+    assert (settings["steps"], settings["batch"], settings["context"], settings["seeds"]) == (
+        3,
+        2,
+        5,
+        2,
+    )
     assert record.ratio.values.tolist() == [1, 5]

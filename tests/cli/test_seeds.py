@@ -19,12 +19,22 @@ class Settings:
 
 
 def read(*words, default=3):
-    return flags(list(words), "", "saccade run x", config=(Settings, Settings(default), "")).config.seeds
+    return flags(
+        list(words), "", "saccade run x", config=(Settings, Settings(default), "")
+    ).config.seeds
 
 
 @pytest.mark.parametrize(
     ("typed", "seeds"),
-    [("7", 7), ("7,", (7,)), ("4 7", (4, 7)), ("4,7", (4, 7)), ("4, 7", (4, 7)), ("-1", -1), (f"{2**60},", (2**60,))],
+    [
+        ("7", 7),
+        ("7,", (7,)),
+        ("4 7", (4, 7)),
+        ("4,7", (4, 7)),
+        ("4, 7", (4, 7)),
+        ("-1", -1),
+        (f"{2**60},", (2**60,)),
+    ],
 )
 def test_a_comma_makes_a_list_of_one_number(typed, seeds):
     assert read("--seeds", *typed.split()) == seeds
@@ -39,11 +49,29 @@ def test_the_help_shows_how_one_seed_is_typed(capsys):
 
 
 def test_one_chosen_seed_is_run(tmp_path):
-    small = ("--n-queries", "1", "--ratios", "1", "--lr-attention", "0.5", "1", "--steps", "2", "--batch", "1", "--context", "5")
+    small = (
+        "--n-queries",
+        "1",
+        "--ratios",
+        "1",
+        "--lr-attention",
+        "0.5",
+        "1",
+        "--steps",
+        "2",
+        "--batch",
+        "1",
+        "--context",
+        "5",
+    )
     main(["run", "syn-medium-entropy", *small, "--seeds", "7,", "--out", str(tmp_path)])
     assert load_record(tmp_path / "syn-medium-entropy" / "record.zarr").seed.values.tolist() == [7]
 
 
 def test_every_experiment_with_seeds_takes_them_so():
-    kinds = {name: experiment(name).settings.__dataclass_fields__.get("seeds") for name in EXPERIMENTS}
-    assert {field.type for field in kinds.values() if field is not None} == {"int | tuple[int, ...]"}
+    kinds = {
+        name: experiment(name).settings.__dataclass_fields__.get("seeds") for name in EXPERIMENTS
+    }
+    assert {field.type for field in kinds.values() if field is not None} == {
+        "int | tuple[int, ...]"
+    }

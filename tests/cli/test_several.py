@@ -1,4 +1,6 @@
-"""Several experiments at once, one to a core: the same numbers as one alone, in the order they were asked for, and one Ctrl-C."""
+"""Several experiments at once, one to a core: the same numbers as one alone, in the order they were
+asked for, and one Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,18 @@ QUICK = ("growth-figures", "decoder-dynamics")  # the second takes longer, and b
 
 
 def test_several_experiments_give_the_claims_that_each_gives_alone_in_the_order_asked(tmp_path):
-    code, out, err = finished("-m", "saccade", "reproduce", *QUICK, "--json", "--out", tmp_path / "both")
+    code, out, err = finished(
+        "-m", "saccade", "reproduce", *QUICK, "--json", "--out", tmp_path / "both"
+    )
     assert code == 0, err
     answer = strictly(out)
     assert [result["name"] for result in answer["experiments"]] == list(QUICK)
     for name in QUICK:
         called("reproduce", name, "--out", tmp_path / "alone")
-        together, alone = (strictly((tmp_path / way / name / "claims.json").read_text()) for way in ("both", "alone"))
+        together, alone = (
+            strictly((tmp_path / way / name / "claims.json").read_text())
+            for way in ("both", "alone")
+        )
         assert [(claim["label"], claim["verdict"], claim["says"]) for claim in together] == [
             (claim["label"], claim["verdict"], claim["says"]) for claim in alone
         ]
@@ -33,7 +40,9 @@ def test_a_result_of_other_settings_is_found_before_anything_runs(tmp_path):
 
 
 def test_ctrl_c_ends_all_of_them_and_leaves_nothing_half_done(tmp_path):
-    process = started("-m", "saccade", "reproduce", "syn-medium-entropy", "degenerate-stall", "--out", tmp_path)
+    process = started(
+        "-m", "saccade", "reproduce", "syn-medium-entropy", "degenerate-stall", "--out", tmp_path
+    )
     try:
         deadline = time.monotonic() + PATIENCE
         while len(list(tmp_path.glob(".*.unfinished"))) < 2:

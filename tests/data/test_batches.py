@@ -25,7 +25,9 @@ BATCH, CONTEXT, N_ROWS = 7, 19, 17
 
 
 def by_context(counts: np.ndarray, blocks) -> np.ndarray:
-    """Counts as (step, class, row, slot), in whichever order the compiled code likes to read the last two."""
+    """Counts as (step, class, row, slot), in whichever order the compiled code likes to read the
+    last two.
+    """
     n_slots = blocks.token_prob.shape[1]
     assert counts.shape.count(n_slots) == 1
     return np.moveaxis(counts, counts.shape.index(n_slots), -1)
@@ -40,7 +42,12 @@ def test_a_batch_is_the_same_in_whatever_stretch_of_steps_it_is_drawn():
 
 
 def test_steps_seeds_and_purposes_each_have_randomness_of_their_own():
-    addresses = [(seed, purpose, step) for seed in (0, 1, 2**63 - 1) for purpose in Purpose for step in (0, 1, 10**9)]
+    addresses = [
+        (seed, purpose, step)
+        for seed in (0, 1, 2**63 - 1)
+        for purpose in Purpose
+        for step in (0, 1, 10**9)
+    ]
     drawn = {address: generator(*address).random(5).tobytes() for address in addresses}
     assert len(set(drawn.values())) == len(addresses)
     assert all(generator(*address).random(5).tobytes() == bits for address, bits in drawn.items())
@@ -79,7 +86,9 @@ def test_counts_vary_from_context_to_context_as_a_multinomial_does():
     for n in range(3):
         mine, prob = counts[classes == n], BLOCKS.token_prob[n]
         expected = 23 * prob * (1 - prob)
-        spread = math.sqrt(2 / len(mine))  # of a sample variance, near enough for counts that are not too rare
+        spread = math.sqrt(
+            2 / len(mine)
+        )  # of a sample variance, near enough for counts that are not too rare
         assert mine.var(axis=0)[prob >= 0.1] == pytest.approx(expected[prob >= 0.1], rel=4 * spread)
 
 
@@ -89,7 +98,9 @@ def test_an_infinite_context_is_its_class_itself():
 
 
 def test_an_infinite_context_meets_the_same_classes_as_a_finite_one():
-    finite, infinite = (draw(TASK, BLOCKS, 2, range(5), BATCH, context).classes for context in (CONTEXT, math.inf))
+    finite, infinite = (
+        draw(TASK, BLOCKS, 2, range(5), BATCH, context).classes for context in (CONTEXT, math.inf)
+    )
     assert np.array_equal(finite, infinite)
 
 
@@ -130,7 +141,9 @@ def test_with_more_classes_than_contexts_only_the_classes_drawn_get_a_block(quer
     assert batches.weight.sum(axis=(1, 2)) == pytest.approx(1, rel=1e-14)
     for step in range(13):
         for n in range(3):
-            mine = draws.counts[step][draws.classes[step] == n] + query_key * (blocks.slots[n] == TASK.query[n])
+            mine = draws.counts[step][draws.classes[step] == n] + query_key * (
+                blocks.slots[n] == TASK.query[n]
+            )
             found = counts[step][(batches.weight[step] > 0) & (batches.classes[step] == n)[:, None]]
             assert np.array_equal(found, mine)
 
@@ -146,7 +159,9 @@ def test_a_query_among_the_keys_is_one_more_token_of_each_context():
     for n in range(3):
         at_query = blocks.slots[n] == TASK.query[n]
         assert at_query.sum() == 1
-        assert np.all(counts[:, n][weight[:, n] > 0][:, at_query] == 1)  # the query is no context token of this task
+        assert np.all(
+            counts[:, n][weight[:, n] > 0][:, at_query] == 1
+        )  # the query is no context token of this task
 
 
 def test_among_infinitely_many_keys_the_query_weighs_nothing():
@@ -171,7 +186,9 @@ def test_the_log_schedule_looks_at_both_ends_and_ever_more_rarely():
     gaps = np.diff(steps)
     assert np.all(gaps > 0)
     assert np.all(np.diff(gaps[gaps > 1]) >= 0)
-    assert steps[5:][1:] / steps[5:][:-1] == pytest.approx(100_003 ** (1 / 49), rel=0.35)  # rounded to whole steps
+    assert steps[5:][1:] / steps[5:][:-1] == pytest.approx(
+        100_003 ** (1 / 49), rel=0.35
+    )  # rounded to whole steps
 
 
 def test_the_linear_schedule_looks_at_both_ends_and_evenly():
@@ -195,7 +212,10 @@ def test_listed_steps_are_taken_in_order_and_once():
 @pytest.mark.parametrize(
     ("save", "sentence"),
     [
-        ("logarithmic", "`save` must be 'log', 'linear' or a list of whole steps; got 'logarithmic'"),
+        (
+            "logarithmic",
+            "`save` must be 'log', 'linear' or a list of whole steps; got 'logarithmic'",
+        ),
         ([], r"`save` must name steps from 0 to 13 \(the run's length\), at least one; got \[\]"),
         ([0, 14], "`save` must name steps from 0 to 13"),
         ([-1], "`save` must name steps from 0 to 13"),

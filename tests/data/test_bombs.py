@@ -1,4 +1,6 @@
-"""Texts and tables that would take gigabytes, or never end, are refused in less than one gigabyte and at once."""
+"""Texts and tables that would take gigabytes, or never end, are refused in less than one gigabyte
+and at once.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,18 @@ MEGABYTE = "word and word " * (2**20 // 14)
 
 def one_text_in_all_rows(path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = arrow.DictionaryArray.from_arrays(arrow.array([0] * (LARGE // len(MEGABYTE)), arrow.int32()), arrow.array([MEGABYTE]))
+    rows = arrow.DictionaryArray.from_arrays(
+        arrow.array([0] * (LARGE // len(MEGABYTE)), arrow.int32()), arrow.array([MEGABYTE])
+    )
     parquet.write_table(arrow.table({"text": rows}), path, store_schema=False)
 
 
 def packed_rows(path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"text": [MEGABYTE] * 50})
-    with parquet.ParquetWriter(path, table.schema, compression="zstd", use_dictionary=False) as file:
+    with parquet.ParquetWriter(
+        path, table.schema, compression="zstd", use_dictionary=False
+    ) as file:
         for _ in range(LARGE // 50 // len(MEGABYTE)):
             file.write_table(table)
 
@@ -45,7 +51,13 @@ def quoted_row(path: Path) -> None:
 
 
 def many_cells(path: Path) -> None:
-    path.write_text("class" + ",a" + "".join(f",t{i}" for i in range(1000)) + "\n" + ("x" + ",0" * 1001 + "\n") * 15_000)
+    path.write_text(
+        "class"
+        + ",a"
+        + "".join(f",t{i}" for i in range(1000))
+        + "\n"
+        + ("x" + ",0" * 1001 + "\n") * 15_000
+    )
 
 
 def long_line(path: Path) -> None:
@@ -66,8 +78,14 @@ def test_no_table_and_no_text_takes_a_gigabyte(tmp_path):
     codes = []
     for name, (make, _) in BOMBS.items():
         make(tmp_path / name)
-        call = "SequenceClasses.from_csv" if name.endswith("csv") else f"lambda path: corpus(path, cache={str(tmp_path / 'c')!r})"
-        codes.append(f"from saccade import SequenceClasses, corpus\n({call})({str(tmp_path / name)!r})")
+        call = (
+            "SequenceClasses.from_csv"
+            if name.endswith("csv")
+            else f"lambda path: corpus(path, cache={str(tmp_path / 'c')!r})"
+        )
+        codes.append(
+            f"from saccade import SequenceClasses, corpus\n({call})({str(tmp_path / name)!r})"
+        )
     said, peak = opened(*codes)
     for (name, (_, word)), sentence in zip(BOMBS.items(), said, strict=True):
         assert word in sentence, (name, sentence)
@@ -105,7 +123,8 @@ def test_pipes_and_devices_in_a_folder_of_texts_are_not_read(tmp_path):
     os.mkfifo(tmp_path / "texts" / "b.txt")
     (tmp_path / "texts" / "c.txt").symlink_to("/dev/zero")
     assert (
-        len(corpus(tmp_path / "texts", cache=tmp_path / "c").train) + len(corpus(tmp_path / "texts", cache=tmp_path / "c").valid)
+        len(corpus(tmp_path / "texts", cache=tmp_path / "c").train)
+        + len(corpus(tmp_path / "texts", cache=tmp_path / "c").valid)
         == 3
     )
 
@@ -115,9 +134,13 @@ def test_a_document_between_ends_of_text_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "_READ", 2**10)
     path = tmp_path / "stories.txt"
     path.write_text("one\n<|endoftext|>\n" + "word\n" * 1000)
-    with pytest.raises(InputError, match=r"stories.txt has a document of more than 4,096 characters"):
+    with pytest.raises(
+        InputError, match=r"stories.txt has a document of more than 4,096 characters"
+    ):
         list(pieces_of_file(path, "text"))
-    path.write_text("one\n" + "word\n" * 1000)  # without ends of text it is read in pieces, however long
+    path.write_text(
+        "one\n" + "word\n" * 1000
+    )  # without ends of text it is read in pieces, however long
     assert sum(len(piece.text) for piece in pieces_of_file(path, "text")) == 5004
 
 
@@ -127,6 +150,12 @@ def test_rows_of_parquet_are_the_same_however_they_are_kept(tmp_path, monkeypatc
     expected = [f"{row}\n" for row in rows if row]
     for kind in (arrow.string(), arrow.large_string()):
         for kept in (True, False):
-            table = arrow.table({"inner": [{"text": "x"}] * len(rows), "text": arrow.array(rows, kind)})
-            parquet.write_table(table, tmp_path / "rows.parquet", use_dictionary=kept, row_group_size=7)
-            assert [piece.text for piece in pieces_of_file(tmp_path / "rows.parquet", "text")] == expected
+            table = arrow.table(
+                {"inner": [{"text": "x"}] * len(rows), "text": arrow.array(rows, kind)}
+            )
+            parquet.write_table(
+                table, tmp_path / "rows.parquet", use_dictionary=kept, row_group_size=7
+            )
+            assert [
+                piece.text for piece in pieces_of_file(tmp_path / "rows.parquet", "text")
+            ] == expected

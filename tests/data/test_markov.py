@@ -1,4 +1,6 @@
-"""A chain's law, entropies and samples against exact arithmetic, formulas written out and a second sampler; errors teach."""
+"""A chain's law, entropies and samples against exact arithmetic, formulas written out and a second
+sampler; errors teach.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +32,27 @@ def laws(draw) -> np.ndarray:
 
 @st.composite
 def tables(draw) -> np.ndarray:
-    """Tables of up to seven tokens with zeros, whose tokens still all lead to each other: the ring is positive."""
+    """Tables of up to seven tokens with zeros, whose tokens still all lead to each other: the ring
+    is positive.
+    """
     n = draw(st.integers(2, 7))
     cells = st.one_of(st.just(0.0), CELLS)
-    table = np.array(draw(st.lists(st.lists(cells, min_size=n, max_size=n), min_size=n, max_size=n)))
+    table = np.array(
+        draw(st.lists(st.lists(cells, min_size=n, max_size=n), min_size=n, max_size=n))
+    )
     table[np.arange(n), (np.arange(n) + 1) % n] += draw(CELLS)
     return table / table.sum(axis=1, keepdims=True)
 
 
 def exact_law(transition: np.ndarray) -> list[Fraction]:
-    """The law in rational arithmetic: pi_j sum_{l != j} P_jl = sum_{i != j} pi_i P_ij for all tokens but the last, pi_last = 1."""
+    """The law in rational arithmetic: pi_j sum_{l != j} P_jl = sum_{i != j} pi_i P_ij for all
+    tokens but the last, pi_last = 1.
+    """
     P = [[Fraction(float(cell)) for cell in row] for row in transition]
     n = len(P)
-    rates = [[P[i][j] if i != j else -sum(P[i][:i] + P[i][i + 1 :]) for i in range(n)] for j in range(n)]
+    rates = [
+        [P[i][j] if i != j else -sum(P[i][:i] + P[i][i + 1 :]) for i in range(n)] for j in range(n)
+    ]
     rows = [[*rates[j][:-1], -rates[j][-1]] for j in range(n - 1)]
     for pivot in range(n - 1):
         chosen = next(r for r in range(pivot, n - 1) if rows[r][pivot] != 0)
@@ -56,7 +66,9 @@ def exact_law(transition: np.ndarray) -> list[Fraction]:
 
 
 @given(table=tables())
-@example(table=np.array([[1 - 1e-12, 1e-12, 0], [1e-15, 0, 1 - 1e-15], [0, 1, 0]]))  # falls apart, but for 1e-15
+@example(
+    table=np.array([[1 - 1e-12, 1e-12, 0], [1e-15, 0, 1 - 1e-15], [0, 1, 0]])
+)  # falls apart, but for 1e-15
 @settings(max_examples=200, deadline=None)
 def test_every_mass_of_the_stationary_law_agrees_with_rational_arithmetic(table):
     chain = MarkovChain(table)
@@ -74,7 +86,9 @@ def test_the_law_of_a_table_of_several_blocks_is_the_solution_of_the_linear_syst
 
 
 def test_a_ring_has_the_uniform_law_although_it_never_settles():
-    assert MarkovChain(np.roll(np.eye(7), 1, axis=1)).stationary == pytest.approx(np.full(7, 1 / 7), rel=EPS)
+    assert MarkovChain(np.roll(np.eye(7), 1, axis=1)).stationary == pytest.approx(
+        np.full(7, 1 / 7), rel=EPS
+    )
 
 
 @given(law=laws(), stay=st.floats(-0.5, 1, exclude_max=True))
@@ -85,17 +99,28 @@ def test_a_lazy_chain_has_the_law_it_was_given(law, stay):
     assume(stay >= -law.min() / (1 - law.min()))
     chain = MarkovChain.lazy(law, stay)
     np.testing.assert_allclose(chain.stationary, law, rtol=4 * len(law) * EPS)
-    np.testing.assert_allclose(chain.transition, stay * np.eye(len(law)) + (1 - stay) * law, atol=4 * EPS)
+    np.testing.assert_allclose(
+        chain.transition, stay * np.eye(len(law)) + (1 - stay) * law, atol=4 * EPS
+    )
 
 
 def test_the_presets_have_the_laws_of_their_names():
-    np.testing.assert_allclose(MarkovChain.zipf(6).stationary, np.array([60, 30, 20, 15, 12, 10]) / 147, rtol=1e-15)
-    np.testing.assert_allclose(MarkovChain.paper().stationary, PAPER_LAW, rtol=1e-15)
-    assert MarkovChain.paper().transition[1] == pytest.approx([0.525, 0.433, 0.035, 0.007], rel=1e-15)
     np.testing.assert_allclose(
-        MarkovChain.two_level(4, 0.6, 0.01).stationary, [0.6, 0.4 / 3 + 0.01, 0.4 / 3, 0.4 / 3 - 0.01], rtol=1e-15
+        MarkovChain.zipf(6).stationary, np.array([60, 30, 20, 15, 12, 10]) / 147, rtol=1e-15
     )
-    assert [c.name for c in (MarkovChain.zipf(6), MarkovChain.two_level(4, 0.6))] == ["zipf-6", "two-level-4"]
+    np.testing.assert_allclose(MarkovChain.paper().stationary, PAPER_LAW, rtol=1e-15)
+    assert MarkovChain.paper().transition[1] == pytest.approx(
+        [0.525, 0.433, 0.035, 0.007], rel=1e-15
+    )
+    np.testing.assert_allclose(
+        MarkovChain.two_level(4, 0.6, 0.01).stationary,
+        [0.6, 0.4 / 3 + 0.01, 0.4 / 3, 0.4 / 3 - 0.01],
+        rtol=1e-15,
+    )
+    assert [c.name for c in (MarkovChain.zipf(6), MarkovChain.two_level(4, 0.6))] == [
+        "zipf-6",
+        "two-level-4",
+    ]
 
 
 @given(n=st.integers(3, 13), high=st.floats(0.01, 0.99), share=st.floats(-0.99, 0.99))
@@ -134,7 +159,9 @@ def test_a_metropolis_chain_is_reversible_and_accepts_as_metropolis_does(law, st
     n = len(law)
     for i in range(n):
         for j in set(range(n)) - {i}:
-            assert chain.transition[i, j] == pytest.approx((1 - stay) * min(1, law[j] / law[i]) / (n - 1), rel=1e-14)
+            assert chain.transition[i, j] == pytest.approx(
+                (1 - stay) * min(1, law[j] / law[i]) / (n - 1), rel=1e-14
+            )
 
 
 @given(law=laws(), seed=st.integers(0, 2**63 - 1))
@@ -163,7 +190,9 @@ def test_the_entropy_rate_is_the_entropy_of_two_tokens_less_that_of_one(table):
     chain = MarkovChain(table)
     pairs = (chain.stationary[:, None] * chain.transition).ravel()
     assert chain.unigram_loss == pytest.approx(stats.entropy(chain.stationary), abs=1e-14)
-    assert chain.entropy_rate == pytest.approx(stats.entropy(pairs) - stats.entropy(chain.stationary), abs=1e-13)
+    assert chain.entropy_rate == pytest.approx(
+        stats.entropy(pairs) - stats.entropy(chain.stationary), abs=1e-13
+    )
     assert chain.entropy_rate <= chain.unigram_loss + 1e-14
 
 
@@ -177,15 +206,27 @@ def test_without_memory_knowing_the_last_token_does_not_help():
 def test_no_guess_of_the_next_token_from_the_last_beats_the_optimal_loss(guess):
     chain = MarkovChain.random(LAW, 7)
     model = np.array(guess) / np.sum(guess, axis=1, keepdims=True)
-    assert -(chain.stationary[:, None] * chain.transition * np.log(model)).sum() >= chain.optimal_loss - 1e-14
+    assert (
+        -(chain.stationary[:, None] * chain.transition * np.log(model)).sum()
+        >= chain.optimal_loss - 1e-14
+    )
 
 
-def by_searching_each_row(chain: MarkovChain, n_sequences: int, length: int, rng: np.random.Generator) -> np.ndarray:
+def by_searching_each_row(
+    chain: MarkovChain, n_sequences: int, length: int, rng: np.random.Generator
+) -> np.ndarray:
     tokens = [rng.integers(chain.n_vocab, size=n_sequences)]
     cumulated = np.cumsum(chain.transition, axis=1)
     for _ in range(length - 1):
         uniform = rng.random(n_sequences)
-        tokens.append(np.array([np.searchsorted(cumulated[last], u, side="right") for last, u in zip(tokens[-1], uniform)]))
+        tokens.append(
+            np.array(
+                [
+                    np.searchsorted(cumulated[last], u, side="right")
+                    for last, u in zip(tokens[-1], uniform)
+                ]
+            )
+        )
     return np.stack(tokens, axis=1)
 
 
@@ -193,11 +234,15 @@ def by_searching_each_row(chain: MarkovChain, n_sequences: int, length: int, rng
 def test_samples_are_those_of_searching_the_cumulated_row_of_each_token(n_vocab):
     chain = MarkovChain.random(MarkovChain.zipf(n_vocab).stationary, 1)
     drawn = chain.sample(17, 29, np.random.default_rng(n_vocab))
-    assert np.array_equal(drawn, by_searching_each_row(chain, 17, 29, np.random.default_rng(n_vocab)))
+    assert np.array_equal(
+        drawn, by_searching_each_row(chain, 17, 29, np.random.default_rng(n_vocab))
+    )
 
 
 def pair_excess(tokens: np.ndarray, transition: np.ndarray) -> float:
-    """Chi-square of the pairs against the table, in standard deviations above its mean, given how often each token comes."""
+    """Chi-square of the pairs against the table, in standard deviations above its mean, given how
+    often each token comes.
+    """
     n = len(transition)
     pairs = np.bincount((tokens[:, :-1] * n + tokens[:, 1:]).ravel(), minlength=n * n).reshape(n, n)
     expected = pairs.sum(axis=1, keepdims=True) * transition
@@ -211,7 +256,9 @@ def test_samples_start_at_any_token_alike_and_follow_the_table():
     assert tokens.shape == (20_000, 23)
     assert stats.chisquare(np.bincount(tokens[:, 0], minlength=5)).pvalue > 1e-3
     assert abs(pair_excess(tokens, chain.transition)) < 4
-    assert pair_excess(tokens, MarkovChain.random(LAW, 3).transition) > 100  # another table with the same law is told apart
+    assert (
+        pair_excess(tokens, MarkovChain.random(LAW, 3).transition) > 100
+    )  # another table with the same law is told apart
 
 
 class Largest(np.random.Generator):
@@ -244,7 +291,9 @@ def test_a_chain_is_its_own_copy_and_cannot_be_changed():
 def test_rows_are_rescaled_when_asked_or_when_they_were_typed_with_few_decimals():
     typed = [[0.333333, 0.666667], [0.142857, 0.857142]]
     assert MarkovChain(typed).transition.sum(axis=1) == pytest.approx(1, rel=EPS)
-    assert MarkovChain([[2, 6], [1e308, 1e308]], normalise=True).transition == pytest.approx(np.array([[0.25, 0.75], [0.5, 0.5]]))
+    assert MarkovChain([[2, 6], [1e308, 1e308]], normalise=True).transition == pytest.approx(
+        np.array([[0.25, 0.75], [0.5, 0.5]])
+    )
     with pytest.raises(InputError, match=r"token 'b' sums to 0\.9.*normalise=True"):
         MarkovChain([[0.5, 0.5], [0.1, 0.8]], token_names=("a", "b"))
 
@@ -259,7 +308,10 @@ def test_rows_are_rescaled_when_asked_or_when_they_were_typed_with_few_decimals(
         ([[0.0, 0.0], [0.5, 0.5]], "token '0' has none"),
         ([[np.nan, 1], [0.5, 0.5]], "finite"),
         (np.eye(3), "more than one stationary distribution: it never gets from '0' to '1'"),
-        ([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1, 0], [0.2, 0.3, 0.5, 0]], "never gets from '0' to '2'"),
+        (
+            [[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1, 0], [0.2, 0.3, 0.5, 0]],
+            "never gets from '0' to '2'",
+        ),
         ([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.3, 0.3, 0.4]], "leaves some tokens for good.*: '2'"),
         ([[1, 1e-200, 0], [1, 0, 1e-200], [1, 0, 0]], "more than a float can hold"),
     ],
@@ -284,7 +336,10 @@ def test_a_table_that_is_no_chain_is_refused(table, sentence):
         (lambda: MarkovChain.two_level(4, 0.6, 0.2), "mean frequency of a rare token, 0.133333"),
         (lambda: MarkovChain.random([0.5, 0.5], -1), "`seed`"),
         (lambda: MarkovChain.zipf(3).sample(0, 5, np.random.default_rng(0)), "`n_sequences`"),
-        (lambda: MarkovChain.zipf(3).sample(10**9, 10**9, np.random.default_rng(0)), "`n_sequences`|`length`"),
+        (
+            lambda: MarkovChain.zipf(3).sample(10**9, 10**9, np.random.default_rng(0)),
+            "`n_sequences`|`length`",
+        ),
         (lambda: MarkovChain.zipf(3).sample(2, 5, 0), "`rng`"),
     ],
 )
@@ -303,7 +358,13 @@ def test_any_table_is_a_chain_or_an_input_error(table, names, normalise):
 
 
 ANY = st.one_of(JUNK, st.floats(), st.integers(-2, 9))
-ANY_LAW = st.one_of(JUNK, st.lists(st.floats(), max_size=3), laws(), st.just([1 - 1e-200, 1e-200]), st.just([1.0, 5e-324]))
+ANY_LAW = st.one_of(
+    JUNK,
+    st.lists(st.floats(), max_size=3),
+    laws(),
+    st.just([1 - 1e-200, 1e-200]),
+    st.just([1.0, 5e-324]),
+)
 
 
 @given(law=ANY_LAW, number=ANY, other=ANY)
@@ -333,5 +394,11 @@ def assert_is_a_chain(chain: MarkovChain) -> None:
 
 
 def test_a_chain_and_classes_print_as_one_line():
-    assert repr(MarkovChain.zipf(6, stay=0.5)) == "MarkovChain('zipf-6': 6 tokens, '0' 0.408 of the time)"
-    assert repr(SequenceClasses.syn_small()) == "SequenceClasses('syn-small': 2 classes over 34 tokens)"
+    assert (
+        repr(MarkovChain.zipf(6, stay=0.5))
+        == "MarkovChain('zipf-6': 6 tokens, '0' 0.408 of the time)"
+    )
+    assert (
+        repr(SequenceClasses.syn_small())
+        == "SequenceClasses('syn-small': 2 classes over 34 tokens)"
+    )

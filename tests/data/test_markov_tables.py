@@ -1,4 +1,6 @@
-"""A chain from a CSV file is that of the array it spells out; files that are no such table are refused."""
+"""A chain from a CSV file is that of the array it spells out; files that are no such table are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def csv_file(tmp_path_factory):
         "\ufefftoken, sun ,rain,fog\r\nfog,0.9,0.1,0\r\n\r\nsun,0.5,.3,2e-1\r\n rain,0.125,0.125,0.75",
     ],
 )
-def test_a_csv_file_is_the_array_it_spells_out_with_or_without_names_of_rows_in_any_order(csv_file, text):
+def test_a_csv_file_is_the_array_it_spells_out_with_or_without_names_of_rows_in_any_order(
+    csv_file, text
+):
     csv_file.write_text(text, encoding="utf-8", newline="")
     chain = MarkovChain.from_csv(csv_file)
     assert chain.labels == BY_HAND.labels
@@ -38,7 +42,9 @@ def test_a_csv_file_is_the_array_it_spells_out_with_or_without_names_of_rows_in_
 
 def test_counts_make_a_chain_when_rows_are_rescaled(csv_file):
     csv_file.write_text("a,b\n1,3\n2,2\n")
-    assert np.array_equal(MarkovChain.from_csv(str(csv_file), normalise=True).transition, [[0.25, 0.75], [0.5, 0.5]])
+    assert np.array_equal(
+        MarkovChain.from_csv(str(csv_file), normalise=True).transition, [[0.25, 0.75], [0.5, 0.5]]
+    )
     with pytest.raises(InputError, match="normalise=True"):
         MarkovChain.from_csv(csv_file)
 
@@ -77,7 +83,10 @@ TEXT = st.lists(st.lists(CELL, max_size=3).map(",".join), max_size=4).map("\n".j
 
 
 @given(
-    content=st.one_of(st.binary(), TEXT.map(str.encode), TEXT.map(lambda text: b"a,b\n" + text.encode())), normalise=st.booleans()
+    content=st.one_of(
+        st.binary(), TEXT.map(str.encode), TEXT.map(lambda text: b"a,b\n" + text.encode())
+    ),
+    normalise=st.booleans(),
 )
 @example(content=b"a", normalise=False)
 @example(content=b"a,b\n0.5,0.5\n\xff,1", normalise=False)

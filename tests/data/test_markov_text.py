@@ -1,4 +1,6 @@
-"""Chains counted in tokens and text: the law is the frequency of the tokens, the table that of the pairs of a ring."""
+"""Chains counted in tokens and text: the law is the frequency of the tokens, the table that of the
+pairs of a ring.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ TEXT = """The owl sat in the old oak. The more she heard, the less she spoke; th
 Why aren't we all like that old bird? "Because," said the oak, "the owl doesn't pay the rent." And the rain fell on the oak,
 and on the owl, and on all of us who don't listen, until the morning came and the rain went back to the sea."""
 
-RINGS = st.lists(st.sampled_from("abcdefg"), min_size=2, max_size=40).filter(lambda ring: len(set(ring)) > 1)
+RINGS = st.lists(st.sampled_from("abcdefg"), min_size=2, max_size=40).filter(
+    lambda ring: len(set(ring)) > 1
+)
 
 
 def pairs_of_the_ring(tokens: list) -> Counter:
@@ -33,19 +37,25 @@ def test_the_table_is_the_share_of_each_pair_and_the_law_the_share_of_each_token
     count, pairs = Counter(tokens), pairs_of_the_ring(tokens)
     table = np.array([[pairs[a, b] / count[a] for b in chain.labels] for a in chain.labels])
     assert chain.transition == pytest.approx(table, rel=1e-15)
-    assert chain.stationary == pytest.approx(np.array([count[a] / len(tokens) for a in chain.labels]), rel=1e-14)
+    assert chain.stationary == pytest.approx(
+        np.array([count[a] / len(tokens) for a in chain.labels]), rel=1e-14
+    )
 
 
 @given(tokens=RINGS)
 @settings(deadline=None)
 def test_tokens_are_in_order_of_frequency_and_ties_in_order_of_appearance(tokens):
     count = Counter(tokens)
-    assert list(MarkovChain.from_tokens(tokens).labels) == sorted(count, key=lambda token: (-count[token], tokens.index(token)))
+    assert list(MarkovChain.from_tokens(tokens).labels) == sorted(
+        count, key=lambda token: (-count[token], tokens.index(token))
+    )
 
 
 @given(tokens=RINGS, n_vocab=st.integers(2, 8))
 @settings(deadline=None)
-def test_a_smaller_vocabulary_is_the_chain_of_the_text_with_the_rarest_tokens_made_one(tokens, n_vocab):
+def test_a_smaller_vocabulary_is_the_chain_of_the_text_with_the_rarest_tokens_made_one(
+    tokens, n_vocab
+):
     chain, whole = MarkovChain.from_tokens(tokens, n_vocab), MarkovChain.from_tokens(tokens)
     if whole.n_vocab <= n_vocab:
         assert chain.labels == whole.labels
@@ -53,7 +63,9 @@ def test_a_smaller_vocabulary_is_the_chain_of_the_text_with_the_rarest_tokens_ma
     replaced = ["<other>" if token in whole.labels[n_vocab - 1 :] else token for token in tokens]
     frequency = dict(zip(chain.labels, chain.stationary))
     assert set(chain.labels) == {*whole.labels[: n_vocab - 1], "<other>"}
-    assert frequency == pytest.approx({token: n / len(tokens) for token, n in Counter(replaced).items()}, rel=1e-14)
+    assert frequency == pytest.approx(
+        {token: n / len(tokens) for token, n in Counter(replaced).items()}, rel=1e-14
+    )
     assert (np.diff(chain.stationary) <= 1e-15).all()
     pairs = pairs_of_the_ring(replaced)
     joint = np.array([[pairs[a, b] for b in chain.labels] for a in chain.labels]) / len(tokens)
@@ -74,12 +86,34 @@ def same(chain: MarkovChain, other: MarkovChain) -> bool:
 
 
 def test_words_are_lower_case_and_punctuation_stands_alone():
-    by_hand = ["the", "owl", "-", "she", "doesn't", "pay", "!", "-", "said", ":", '"', "the", "rent", ".", '"']
-    assert same(MarkovChain.from_text('The owl - SHE doesn\'t pay!\n - said: "The rent."'), MarkovChain.from_tokens(by_hand))
+    by_hand = [
+        "the",
+        "owl",
+        "-",
+        "she",
+        "doesn't",
+        "pay",
+        "!",
+        "-",
+        "said",
+        ":",
+        '"',
+        "the",
+        "rent",
+        ".",
+        '"',
+    ]
+    assert same(
+        MarkovChain.from_text('The owl - SHE doesn\'t pay!\n - said: "The rent."'),
+        MarkovChain.from_tokens(by_hand),
+    )
 
 
 def test_characters_are_lower_case_and_white_space_is_one_blank():
-    assert same(MarkovChain.from_text("\tAb,\n\n a  C\n", unit="character"), MarkovChain.from_tokens(list("ab, a c")))
+    assert same(
+        MarkovChain.from_text("\tAb,\n\n a  C\n", unit="character"),
+        MarkovChain.from_tokens(list("ab, a c")),
+    )
 
 
 def test_words_of_a_text_are_easier_to_guess_once_the_last_one_is_known():
@@ -122,7 +156,10 @@ def test_a_million_words_take_less_than_five_seconds():  # of the processor: abo
         (lambda: MarkovChain.from_tokens(7), "words or ids"),
         (lambda: MarkovChain.from_tokens(range(MOST_TOKENS + 1)), "pass `n_vocab`"),
         (lambda: MarkovChain.from_tokens([1, "1", 2]), "both written '1'"),
-        (lambda: MarkovChain.from_tokens(["a", "a", "<other>", "<other>", "b", "c"], 3), "both written '<other>'"),
+        (
+            lambda: MarkovChain.from_tokens(["a", "a", "<other>", "<other>", "b", "c"], 3),
+            "both written '<other>'",
+        ),
     ],
 )
 def test_what_is_no_text_is_refused(call, sentence):

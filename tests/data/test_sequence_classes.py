@@ -1,4 +1,6 @@
-"""The presets are the published ones, what is derived from P(l|n) is right, and bad classes are refused with a lesson."""
+"""The presets are the published ones, what is derived from P(l|n) is right, and bad classes are
+refused with a lesson.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import pytest
 
 from saccade import InputError, SequenceClasses
 
-THREE_CLASSES = np.array([[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]])  # token 0 is common
+THREE_CLASSES = np.array(
+    [[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]]
+)  # token 0 is common
 
 
 def test_syn_small_has_the_published_probabilities():
@@ -17,7 +21,9 @@ def test_syn_small_has_the_published_probabilities():
     rising = np.arange(1, 11) / 10 / 15.5
     for n in range(2):
         assert task.token_prob[n, :10] == pytest.approx(1 / 15.5, rel=1e-14)  # .0645, common
-        assert task.token_prob[n, 10 + 10 * n : 20 + 10 * n] == pytest.approx(rising, rel=1e-14)  # .0065 ... .0645
+        assert task.token_prob[n, 10 + 10 * n : 20 + 10 * n] == pytest.approx(
+            rising, rel=1e-14
+        )  # .0065 ... .0645
         assert task.token_prob[n].sum() == pytest.approx(1, rel=1e-14)
         assert np.count_nonzero(task.token_prob[n]) == 20
 
@@ -34,7 +40,11 @@ def test_syn_small_counts_queries_and_next_tokens_in_its_vocabulary_of_34():
 def test_syn_medium_has_two_classes_a_query_and_the_published_vocabulary(n_queries, n_vocab):
     task = SequenceClasses.syn_medium(n_queries)
     n_context_tokens = 10 + 20 * n_queries
-    assert (task.n_vocab, task.n_classes, task.name) == (n_vocab, 2 * n_queries, f"syn-medium-{n_queries}")
+    assert (task.n_vocab, task.n_classes, task.name) == (
+        n_vocab,
+        2 * n_queries,
+        f"syn-medium-{n_queries}",
+    )
     assert task.query.tolist() == [n_context_tokens + n // 2 for n in range(2 * n_queries)]
     assert task.next_token.tolist() == list(range(n_context_tokens + n_queries, n_vocab))
     for n in range(2 * n_queries):
@@ -84,7 +94,9 @@ def test_a_larger_vocabulary_is_filled_up_with_tokens_that_never_occur():
 
 
 def test_class_weights_are_rescaled_to_sum_to_one():
-    assert SequenceClasses(THREE_CLASSES, class_weight=[1, 2, 5]).class_weight == pytest.approx([1 / 8, 2 / 8, 5 / 8])
+    assert SequenceClasses(THREE_CLASSES, class_weight=[1, 2, 5]).class_weight == pytest.approx(
+        [1 / 8, 2 / 8, 5 / 8]
+    )
 
 
 def test_arrays_are_read_only_and_the_callers_stay_as_they_were():
@@ -111,28 +123,48 @@ def test_six_typed_decimals_are_near_enough_to_one_and_then_made_exact():
 @pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 8e307])
 def test_normalise_works_at_any_scale(scale):
     task = SequenceClasses([[scale, 2 * scale]], normalise=True, class_weight=[scale])
-    assert task.token_prob[0, :2] == pytest.approx([1 / 3, 2 / 3], rel=1e-3)  # 1e-320 has three digits
+    assert task.token_prob[0, :2] == pytest.approx(
+        [1 / 3, 2 / 3], rel=1e-3
+    )  # 1e-320 has three digits
     assert task.class_weight == pytest.approx([1])
 
 
 @pytest.mark.parametrize(
     ("token_prob", "sentence"),
     [
-        ([[0.5, 0.5], [1.5, -0.5]], "`token_prob` must not be negative; class 1 gives token 1 -0.5"),
-        ([[0.5, 0.5], [0.5, 0.25]], r"`token_prob` must sum to 1 .* class 1 sums to 0.75. Divide each row by its sum"),
-        ([[0.5, 0.5], [0.0, 0.0]], "`token_prob` must give every class at least one token; class 1 has none"),
+        (
+            [[0.5, 0.5], [1.5, -0.5]],
+            "`token_prob` must not be negative; class 1 gives token 1 -0.5",
+        ),
+        (
+            [[0.5, 0.5], [0.5, 0.25]],
+            r"`token_prob` must sum to 1 .* class 1 sums to 0.75. Divide each row by its sum",
+        ),
+        (
+            [[0.5, 0.5], [0.0, 0.0]],
+            "`token_prob` must give every class at least one token; class 1 has none",
+        ),
         ([[0.5, math.nan]], "`token_prob` must be finite; it contains NaN or infinity"),
         ([[0.5, math.inf]], "`token_prob` must be finite"),
-        ([["half", "half"]], r"`token_prob` must be an array of numbers with 2 axes; got \[\['half', 'half'\]\]"),
+        (
+            [["half", "half"]],
+            r"`token_prob` must be an array of numbers with 2 axes; got \[\['half', 'half'\]\]",
+        ),
         ("half", "`token_prob` must be an array of numbers with 2 axes; got 'half'"),
         ([[0.5, 0.5], [1.0]], "`token_prob` must be an array of numbers with 2 axes"),
         ([[1j, 1]], "`token_prob` must be an array of numbers"),
         (np.array([[1 + 0j]]), "`token_prob` must be an array of numbers"),
         ([[10**400, 1]], "`token_prob` must be"),
         ([0.5, 0.5], r"`token_prob` must have 2 axes; got an array of shape \(2,\)"),
-        (np.full((2, 3, 5), 0.2), r"`token_prob` must have 2 axes; got an array of shape \(2, 3, 5\)"),
+        (
+            np.full((2, 3, 5), 0.2),
+            r"`token_prob` must have 2 axes; got an array of shape \(2, 3, 5\)",
+        ),
         ([[], []], r"`token_prob` needs at least one class and one token; its shape is \(2, 0\)"),
-        (np.empty((0, 3)), r"`token_prob` needs at least one class and one token; its shape is \(0, 3\)"),
+        (
+            np.empty((0, 3)),
+            r"`token_prob` needs at least one class and one token; its shape is \(0, 3\)",
+        ),
         (None, "`token_prob` must"),
     ],
 )
@@ -160,7 +192,10 @@ def test_normalise_does_not_excuse_negative_or_empty_classes():
         ({"query": ["a", "b", "c"]}, "`query` must be an array of numbers"),
         ({"query": [[0, 1, 2]]}, r"`query` must have 1 axes; got an array of shape \(1, 3\)"),
         ({"query": 0}, "`query` must have 1 axes"),
-        ({"next_token": [6, 7]}, "`next_token` must have one token for each of the 3 classes; got 2"),
+        (
+            {"next_token": [6, 7]},
+            "`next_token` must have one token for each of the 3 classes; got 2",
+        ),
         ({"next_token": [6, 7, 6]}, "`next_token` must be different for every class"),
         ({"next_token": [6, 7, -8]}, "`next_token` must hold token ids"),
         ({"next_token": [6, 7, 8.5]}, "`next_token` must hold token ids"),
@@ -168,13 +203,22 @@ def test_normalise_does_not_excuse_negative_or_empty_classes():
         ({"n_vocab": 11.5}, "`n_vocab` must be a whole number of at least 1; got 11.5"),
         ({"n_vocab": "many"}, "`n_vocab` must be a whole number"),
         ({"n_vocab": 10**400}, "`n_vocab` must"),
-        ({"class_weight": [1, 2]}, "`class_weight` must have one weight for each of the 3 classes; got 2"),
-        ({"class_weight": [1, 2, 0]}, "`class_weight` must be positive: leave out a class that is never drawn"),
+        (
+            {"class_weight": [1, 2]},
+            "`class_weight` must have one weight for each of the 3 classes; got 2",
+        ),
+        (
+            {"class_weight": [1, 2, 0]},
+            "`class_weight` must be positive: leave out a class that is never drawn",
+        ),
         ({"class_weight": [1, 2, -1]}, "`class_weight` must be positive"),
         ({"class_weight": [1, 2, math.nan]}, "`class_weight` must be finite"),
         ({"class_weight": ["a", "b", "c"]}, "`class_weight` must be an array of numbers"),
         ({"class_weight": 1.0}, "`class_weight` must have 1 axes"),
-        ({"token_names": ("a", "b")}, "`token_names` must name all 9 tokens of the vocabulary; got 2"),
+        (
+            {"token_names": ("a", "b")},
+            "`token_names` must name all 9 tokens of the vocabulary; got 2",
+        ),
         ({"token_names": 9}, "`token_names` must"),
     ],
 )
@@ -187,17 +231,24 @@ def test_token_names_may_come_as_an_array():
     assert SequenceClasses([[1.0]], token_names=np.array(["x", "q", "n"])).labels == ("x", "q", "n")
 
 
-@pytest.mark.parametrize("arguments", [{"n_vocab": 10**15}, {"query": [2**31]}, {"next_token": [2**31]}])
+@pytest.mark.parametrize(
+    "arguments", [{"n_vocab": 10**15}, {"query": [2**31]}, {"next_token": [2**31]}]
+)
 def test_a_vocabulary_beyond_any_memory_is_refused_before_it_is_tried(arguments, monkeypatch):
     def out_of_memory(*_args, **_kwargs):
         raise MemoryError("a vocabulary this large was about to be allocated")
 
-    monkeypatch.setattr(np, "pad", out_of_memory)  # else 2**31 tokens may in fact be granted, 17 GB of them
+    monkeypatch.setattr(
+        np, "pad", out_of_memory
+    )  # else 2**31 tokens may in fact be granted, 17 GB of them
     name = next(iter(arguments))
     with pytest.raises(InputError, match=f"`{name}`|`n_vocab`"):
         SequenceClasses([[1.0]], **arguments)
 
 
 def test_a_vocabulary_of_one_token_has_nothing_to_predict():
-    with pytest.raises(InputError, match="`n_vocab` must be at least 2: with a single token there is nothing to predict"):
+    with pytest.raises(
+        InputError,
+        match="`n_vocab` must be at least 2: with a single token there is nothing to predict",
+    ):
         SequenceClasses([[1.0]], query=[0], next_token=[0])

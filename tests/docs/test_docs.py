@@ -1,4 +1,6 @@
-"""The documentation as a reader uses it: it builds without a warning and without the network, its code runs, its commands exist."""
+"""The documentation as a reader uses it: it builds without a warning and without the network, its
+code runs, its commands exist.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,27 @@ from tests.patience import PATIENCE
 from tools import docs_figures, docs_parts, docs_screens, speed_table
 
 # Not scale.md: its blocks are for clusters.
-WITH_CODE = [DOCS / "index.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("extend/*.md"))]
+WITH_CODE = [
+    DOCS / "index.md",
+    *sorted(DOCS.glob("tutorials/*.md")),
+    *sorted(DOCS.glob("extend/*.md")),
+]
 MOST_FIGURE = 200_000  # bytes
 MOST_SCREEN = 60_000
 
 
 def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """A strict build. Not `--quiet`: what it does not say it does not count. Proxies lead nowhere: the network would fail it."""
-    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    """A strict build. Not `--quiet`: what it does not say it does not count. Proxies lead nowhere:
+    the network would fail it.
+    """
+    nowhere = dict.fromkeys(
+        ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"
+    )
     environment = os.environ | nowhere | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +96,13 @@ def test_a_phone_shows_claims_in_full_and_says_where_there_is_more_at_the_side(s
 
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path):
     """A site of one page with the settings of ours: all others would be built for nothing."""
-    config = re.sub(r"^nav:.*", "", (ROOT / "mkdocs.yml").read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    for inside, name in (("paths: [src]", "src"), ("hooks: [tools/docs_hooks.py]", "tools/docs_hooks.py")):
+    config = re.sub(
+        r"^nav:.*", "", (ROOT / "mkdocs.yml").read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for inside, name in (
+        ("paths: [src]", "src"),
+        ("hooks: [tools/docs_hooks.py]", "tools/docs_hooks.py"),
+    ):
         config = config.replace(inside, inside.replace(name, str(ROOT / name)))
     (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
     (tmp_path / "docs").mkdir()
@@ -109,7 +126,9 @@ def test_no_page_asks_the_network_for_anything(site):
 
 def test_the_reference_holds_every_public_name_with_its_docstring(site):
     page = (site / "api.html").read_text("utf-8")
-    missing = [name for name, module in saccade._PUBLIC.items() if f'id="{module}.{name}"' not in page]
+    missing = [
+        name for name, module in saccade._PUBLIC.items() if f'id="{module}.{name}"' not in page
+    ]
     assert missing == []
     assert "how often each class is drawn" in page  # from the docstring of `SequenceClasses`
 
@@ -133,7 +152,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch)
             if block.language == "python" and block.title:
                 (tmp_path / Path(block.title).name).write_text(block.code, encoding="utf-8")
             elif block.language == "python":
-                code = compile("\n" * block.line + block.code, str(page), "exec")  # an error names the page's own line
+                code = compile(
+                    "\n" * block.line + block.code, str(page), "exec"
+                )  # an error names the page's own line
                 exec(code, names)
     finally:
         EXPERIMENTS.clear()
@@ -144,7 +165,9 @@ QUESTIONS = [*sorted(DOCS.glob("open_questions/*.md")), DOCS / "theory" / "plain
 
 
 @pytest.mark.parametrize("page", QUESTIONS, ids=lambda page: page.stem)
-def test_a_page_about_an_open_question_starts_with_its_answer_and_ends_with_what_would_change_it(page):
+def test_a_page_about_an_open_question_starts_with_its_answer_and_ends_with_what_would_change_it(
+    page,
+):
     text = re.sub(r"\A---\n.*?---\n", "", page.read_text("utf-8"), flags=re.DOTALL).strip()
     title, answer = text.split("\n\n")[:2]
     assert title.startswith("# ")
@@ -163,7 +186,9 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if shown_commands(page)], ids=lambda page: page.relative_to(DOCS).as_posix()
+    "page",
+    [page for page in PAGES if shown_commands(page)],
+    ids=lambda page: page.relative_to(DOCS).as_posix(),
 )
 def test_every_command_shown_is_known_with_its_flags(page, monkeypatch, capsys):
     read = tyro.cli
@@ -191,7 +216,9 @@ def _understood(arguments):
         return 0, parsed.args[0]
 
 
-MARKED = [page for page in docs_parts.PAGES if docs_parts.MARK.search((DOCS / page).read_text("utf-8"))]
+MARKED = [
+    page for page in docs_parts.PAGES if docs_parts.MARK.search((DOCS / page).read_text("utf-8"))
+]
 
 
 @pytest.mark.parametrize("page", MARKED)
@@ -211,7 +238,9 @@ def test_no_marked_part_is_empty_for_a_reader_of_the_repository(page):
 def test_a_mark_without_an_end_is_filled_and_does_not_swallow_the_next_part(tmp_path, monkeypatch):
     monkeypatch.setattr(docs_parts, "DOCS", tmp_path)
     (tmp_path / "outcomes.json").write_text('{"a": {"finding": "one"}, "b": {"finding": "two"}}')
-    (tmp_path / "page.md").write_text("A: <!-- found: a -->. B: <!-- found: b -->old<!-- end -->.\n")
+    (tmp_path / "page.md").write_text(
+        "A: <!-- found: a -->. B: <!-- found: b -->old<!-- end -->.\n"
+    )
     made = docs_parts.regenerated("page.md")
     assert made == "A: <!-- found: a -->one<!-- end -->. B: <!-- found: b -->two<!-- end -->.\n"
     (tmp_path / "page.md").write_text("<!-- found: nothing -->")
@@ -223,7 +252,9 @@ def test_a_printed_formula_that_is_wrong_is_marked_with_the_errata_that_correct_
     part = docs_parts.equation_part("chen2026, Theorem 3.5", "theory/focus_and_dilution.md")
     assert "As printed; corrected in the errata: [1.5](../errata.md#erratum-1-5)." in part
     assert "A hypothesis that is not met, in the errata: [1.11](../errata.md#erratum-1-11)." in part
-    assert "errata" not in docs_parts.equation_part("saccade, growth rate of attention", "theory/focus_and_dilution.md")
+    assert "errata" not in docs_parts.equation_part(
+        "saccade, growth rate of attention", "theory/focus_and_dilution.md"
+    )
 
 
 def test_a_reading_is_not_called_printed():
@@ -241,8 +272,14 @@ def test_a_reading_is_not_called_printed():
 
 def test_figures_are_there_and_small():
     made = {f"{make.__name__}.svg" for make in docs_figures.FIGURES}
-    kept = {name for page in ("findings.md", "long_runs.md") for name in re.findall(r"figures/(\S+)\)", (DOCS / page).read_text())}
-    kept |= {f"{name}.svg" for name in speed_table.PLOTS} & set(re.findall(r"figures/(\S+)\)", (DOCS / "speed.md").read_text()))
+    kept = {
+        name
+        for page in ("findings.md", "long_runs.md")
+        for name in re.findall(r"figures/(\S+)\)", (DOCS / page).read_text())
+    }
+    kept |= {f"{name}.svg" for name in speed_table.PLOTS} & set(
+        re.findall(r"figures/(\S+)\)", (DOCS / "speed.md").read_text())
+    )
     found = {path.name: path.stat().st_size for path in (DOCS / "figures").iterdir()}
     assert found.keys() == made | kept
     assert all(0 < size < MOST_FIGURE for size in found.values())

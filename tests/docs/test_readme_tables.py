@@ -1,4 +1,5 @@
-"""The README's tables are made from the experiments and from what came of their runs, and its Python lines run.
+"""The README's tables are made from the experiments and from what came of their runs, and its
+Python lines run.
 
 Tests of the experiments hold `docs/outcomes.json` to their runs, and `docs/findings.md` to it.
 """
@@ -18,7 +19,17 @@ from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, experiment
 from saccade.experiments.real_text.positions import ALIKE
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, SIMULATION, Case
+from saccade.lab.claim import (
+    CALCULUS,
+    CANNOT_TELL,
+    FAILS,
+    HOLDS,
+    OUTSIDE,
+    PUBLISHED,
+    REPLICATION,
+    SIMULATION,
+    Case,
+)
 from saccade.lab.findings import filled
 from saccade.lab.outcome import tally
 from saccade.theory.condition import met
@@ -36,7 +47,9 @@ def test_the_tables_in_the_readme_are_those_the_experiments_make():
     assert with_tables(README, OUTCOMES) == README, f"write them again: {again}"
     rows = [line for line in README.splitlines() if re.search(r"\| `[a-z-]+` \| \d+ s \|", line)]
     assert len(rows) == len(EXPERIMENTS)
-    assert {row.count("|") for row in rows} == {6}  # one more would move the verdicts out of the table
+    assert {row.count("|") for row in rows} == {
+        6
+    }  # one more would move the verdicts out of the table
 
 
 def test_every_experiment_has_been_run_and_none_surprised():
@@ -49,11 +62,18 @@ def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every
     parts = list(Formatter().parse(experiment(name).finding))
     number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|(×10)?[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
     verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
-    told = {"verdict": verdict, "interval": rf"{number} \[{number}, {number}\]", "count": r"\d+ of \d+"}
+    told = {
+        "verdict": verdict,
+        "interval": rf"{number} \[{number}, {number}\]",
+        "count": r"\d+ of \d+",
+    }
     told |= {"points": f"{number} percentage points"}
     either = rf"{number}( \(cannot be told at this size\))?"
     assert any(field for _, field, _, _ in parts)
-    expected = [re.escape(text) + (told.get(form.split(" ")[0], either) if field else "") for text, field, form, _ in parts]
+    expected = [
+        re.escape(text) + (told.get(form.split(" ")[0], either) if field else "")
+        for text, field, form, _ in parts
+    ]
     assert re.fullmatch("".join(expected), OUTCOMES[name]["finding"])
 
 
@@ -62,23 +82,42 @@ def test_a_field_is_the_number_of_the_one_claim_with_such_a_label():
         {"label": text, "measured": value, "verdict": HOLDS}
         for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
     ]
-    assert filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims) == "at 1 %: 25 % and 4.00, missing"
-    with pytest.raises(ValueError, match=r"finding of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n"):
+    assert (
+        filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims)
+        == "at 1 %: 25 % and 4.00, missing"
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"finding of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n",
+    ):
         filled("one", "{rate*:.2f}", claims)
-    with pytest.raises(ValueError, match=r"finding of one: the field `rat` must fit one claim; it fits 0."):
+    with pytest.raises(
+        ValueError, match=r"finding of one: the field `rat` must fit one claim; it fits 0."
+    ):
         filled("one", "{rat:.2f}", claims)
 
 
 def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
     claims = [
-        {"label": f"gain ({update})", "measured": value, "verdict": verdict, "case": {"update": update}}
+        {
+            "label": f"gain ({update})",
+            "measured": value,
+            "verdict": verdict,
+            "case": {"update": update},
+        }
         for update, value, verdict in ((10, -0.5, HOLDS), (50, 0.0, CANNOT_TELL), (400, 0.2, FAILS))
     ]
-    said = [f"{{gain*[{i}]:.1f}} at {{gain*[{i}]:case update}} ({{gain*[{i}]:verdict}})" for i in (0, -1)]
+    said = [
+        f"{{gain*[{i}]:.1f}} at {{gain*[{i}]:case update}} ({{gain*[{i}]:verdict}})"
+        for i in (0, -1)
+    ]
     assert filled("one", ", ".join(said), claims) == "−0.5 at 10 (holds), 0.2 at 400 (fails)"
     assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
     assert filled("one", "at most {gain*[max]:.1f}", claims) == "at most 0.2"
-    outside = claims[0] | {"verdict": OUTSIDE, "verdict_says": "outside (1 of 1 assumptions); cannot be told at this size"}
+    outside = claims[0] | {
+        "verdict": OUTSIDE,
+        "verdict_says": "outside (1 of 1 assumptions); cannot be told at this size",
+    }
     assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (cannot be told at this size)"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)
@@ -99,18 +138,38 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     noisy = Case().under(Ceiling("two seeds", 0.2)).at_least(lemma, "d", 0.3, 0.5)
     counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside, noisy)])
     verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
-    assert counts == verdicts | kinds | {"controls": 0, "replications": 0, "failed replications": 0, "surprises": 1}
-    assert "| 1 cannot be told |" in table("scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])})
-    assert "1 fails as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
+    assert counts == verdicts | kinds | {
+        "controls": 0,
+        "replications": 0,
+        "failed replications": 0,
+        "surprises": 1,
+    }
+    assert "| 1 cannot be told |" in table(
+        "scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])}
+    )
+    assert "1 fails as expected |" in table(
+        "scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])}
+    )
     held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
-    assert "| 1 holds |" in table("scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])})
-    assert "| 2 hold |" in table("scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)})
-    assert "1 fails; 1 surprise among them |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
+    assert "| 1 holds |" in table(
+        "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])}
+    )
+    assert "| 2 hold |" in table(
+        "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)}
+    )
+    assert "1 fails; 1 surprise among them |" in table(
+        "scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])}
+    )
 
 
 def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_numbers_apart():
-    lemma, kinds = Statement("nobody1999", "Lemma 1", "all is well"), (SIMULATION, PUBLISHED, CALCULUS, REPLICATION)
-    claims = [Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1).as_dict() for kind in kinds]
+    lemma, kinds = (
+        Statement("nobody1999", "Lemma 1", "all is well"),
+        (SIMULATION, PUBLISHED, CALCULUS, REPLICATION),
+    )
+    claims = [
+        Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1).as_dict() for kind in kinds
+    ]
     assert verdict_counts(claims)[HOLDS] == 3
     assert "| 3 hold (1 published, 1 calculus), 1 replication |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts(claims)}
@@ -118,14 +177,26 @@ def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_n
 
 
 def test_the_totals_count_every_claim_once_by_its_kind():
-    lemma, kinds = Statement("nobody1999", "Lemma 1", "all is well"), (SIMULATION, SIMULATION, PUBLISHED, CALCULUS, REPLICATION)
+    lemma, kinds = (
+        Statement("nobody1999", "Lemma 1", "all is well"),
+        (SIMULATION, SIMULATION, PUBLISHED, CALCULUS, REPLICATION),
+    )
     claims = [Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1) for kind in kinds]
-    claims.append(Case(against=CALCULUS, given=[met("x", False)]).breaking("x").near(lemma, "control", 2.0, 1.0, within=0.1))
+    claims.append(
+        Case(against=CALCULUS, given=[met("x", False)])
+        .breaking("x")
+        .near(lemma, "control", 2.0, 1.0, within=0.1)
+    )
     made = totals_table({"growth-figures": verdict_counts([claim.as_dict() for claim in claims])})
-    assert "| claims | theory against simulation | published | calculus | controls | replications | all |" in made
+    assert (
+        "| claims | theory against simulation | published | calculus | controls | replications | all |"
+        in made
+    )
     assert "| Scan and Snap | 2 | 1 | 1 | 1 | 1 | 6 |" in made
     assert "| all | 2 | 1 | 1 | 1 | 1 | 6 |" in made
-    assert tally(claims) == "4 hold (1 published, 1 calculus), 1 control, 1 replication"  # the terminal, in the same words
+    assert (
+        tally(claims) == "4 hold (1 published, 1 calculus), 1 control, 1 replication"
+    )  # the terminal, in the same words
 
 
 def test_replications_that_fail_are_not_hidden_among_the_others():
@@ -149,10 +220,19 @@ THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DO
 
 def test_claims_that_are_not_what_was_written_get_into_no_table(tmp_path):
     folder = written(tmp_path / "results" / "growth-figures")
-    for harm in (lambda: (folder / "claims.json").write_text("[ ]\n"), lambda: (folder / "claims.json").unlink()):
+    for harm in (
+        lambda: (folder / "claims.json").write_text("[ ]\n"),
+        lambda: (folder / "claims.json").unlink(),
+    ):
         harm()
         with pytest.raises(InputError, match=r"claims\.json is"):
-            main([str(tmp_path / "README.md"), str(tmp_path / "outcomes.json"), str(tmp_path / "results")])
+            main(
+                [
+                    str(tmp_path / "README.md"),
+                    str(tmp_path / "outcomes.json"),
+                    str(tmp_path / "results"),
+                ]
+            )
         assert not (tmp_path / "outcomes.json").exists()
 
 
@@ -173,9 +253,22 @@ def test_the_third_use_runs_with_a_readers_model_and_loader(tmp_path, monkeypatc
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
-    config = transformers.GPT2Config(vocab_size=23, n_embd=12, n_layer=2, n_head=2, n_positions=11, bos_token_id=0, eos_token_id=0)
+    config = transformers.GPT2Config(
+        vocab_size=23,
+        n_embd=12,
+        n_layer=2,
+        n_head=2,
+        n_positions=11,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
     batch = torch.arange(33).reshape(3, 11) % 23
-    names = {"saccade": saccade, "model": transformers.GPT2LMHeadModel(config), "probe_batch": batch, "loader": [batch] * 5}
+    names = {
+        "saccade": saccade,
+        "model": transformers.GPT2LMHeadModel(config),
+        "probe_batch": batch,
+        "loader": [batch] * 5,
+    }
     names |= {"token_ids": batch.flatten(), "tokenizer": SimpleNamespace(decode=str)}
     lines, trainer = [], []
     for line in WATCHING.splitlines():
@@ -183,4 +276,6 @@ def test_the_third_use_runs_with_a_readers_model_and_loader(tmp_path, monkeypatc
     exec("\n".join(lines), names)
     assert names["recorder"].record.time.values.tolist()[:3] == [0, 1, 2]
     assert saccade.watched("my-run").entropy.dims == ("time", "layer", "head")
-    compile(trainer[0].replace("...,", ""), "README.md", "exec")  # tests/observe/test_callbacks.py runs a real one
+    compile(
+        trainer[0].replace("...,", ""), "README.md", "exec"
+    )  # tests/observe/test_callbacks.py runs a real one

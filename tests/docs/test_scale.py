@@ -1,4 +1,6 @@
-"""Promises of `docs/scale.md` about files: each names tests that exist, and the attack is as large as the page says."""
+"""Promises of `docs/scale.md` about files: each names tests that exist, and the attack is as large
+as the page says.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from tests.attack.subjects import SUBJECTS
 from tests.docs.pages import DOCS, ROOT
 
 KEPT = (DOCS / "scale.md").read_text("utf-8").split("\n## What is kept\n")[1].split("\n## ")[0]
-ROWS = [line for line in KEPT.splitlines() if line.startswith("| ") and not re.match(r"\| (promise|what) \|", line)]
+ROWS = [
+    line
+    for line in KEPT.splitlines()
+    if line.startswith("| ") and not re.match(r"\| (promise|what) \|", line)
+]
 
 
 def names_in(file: str) -> set[str]:
@@ -28,9 +34,17 @@ def test_every_promise_names_tests_that_exist(row):
 
 
 def test_every_attack_is_behind_a_promise():
-    attacks = {f"attack/{path.name}": names_in(f"attack/{path.name}") for path in (ROOT / "tests" / "attack").glob("test_*.py")}
+    attacks = {
+        f"attack/{path.name}": names_in(f"attack/{path.name}")
+        for path in (ROOT / "tests" / "attack").glob("test_*.py")
+    }
     named = set(re.findall(r"`(attack/\w+\.py)::(\w+)`", KEPT))
-    assert {(file, name) for file, names in attacks.items() for name in names if name.startswith("test_")} == named
+    assert {
+        (file, name)
+        for file, names in attacks.items()
+        for name in names
+        if name.startswith("test_")
+    } == named
 
 
 def test_the_size_of_the_attack_is_the_one_that_is_made():

@@ -1,4 +1,6 @@
-"""The tables of speed say what the benchmarks of one run measured; what failed keeps what it said, and says so."""
+"""The tables of speed say what the benchmarks of one run measured; what failed keeps what it said,
+and says so.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ def test_the_page_and_the_readme_say_what_is_kept(kept):
 
 def test_a_row_is_of_this_run_or_says_that_it_is_not(tmp_path, kept):
     rows = [
-        {"what": "one seed", "saccade (s)": 0.72, "without C (s)": 2.11, "plain SciPy and NumPy (s)": 3.31, "bar (s)": 0.8},
+        {
+            "what": "one seed",
+            "saccade (s)": 0.72,
+            "without C (s)": 2.11,
+            "plain SciPy and NumPy (s)": 3.31,
+            "bar (s)": 0.8,
+        },
         {"what": "ten seeds", "bar (s)": 5.0},
     ]
     (tmp_path / "focus_dilution.json").write_text(json.dumps({"rows": rows}))
@@ -41,8 +49,14 @@ def test_a_row_is_of_this_run_or_says_that_it_is_not(tmp_path, kept):
     told = "0.72 s (2.1 s without the C code; plain SciPy and NumPy: 3.3 s)"
     assert known["rows"]["cycle"] == {"asked": "under 0.8 s", "measured": told}
     assert known["rows"]["watching-memory"] == {"asked": "under 5 %", "measured": "2.1 %"}
-    others = set(speed_table.ROWS) - {"cycle", "watching-memory"}  # of ten seeds the time is not there
-    assert all(known["rows"][name]["measured"].endswith((speed_table.EARLIER, "not measured")) for name in others)
+    others = set(speed_table.ROWS) - {
+        "cycle",
+        "watching-memory",
+    }  # of ten seeds the time is not there
+    assert all(
+        known["rows"][name]["measured"].endswith((speed_table.EARLIER, "not measured"))
+        for name in others
+    )
     assert speed_table.updated(known, tmp_path) == known  # said once
     assert known["apart"] == kept["apart"]
 
@@ -50,7 +64,10 @@ def test_a_row_is_of_this_run_or_says_that_it_is_not(tmp_path, kept):
 def test_every_row_reads_a_file_that_a_benchmark_of_the_run_writes():
     files = [speed_table.ROOT / "benchmarks" / f"{name}.py" for name in benchmarks.NAMES]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
-    written, drawn = set(re.findall(r'publish\(\s*"(\w+)"', text)), set(re.findall(r'publish_figure\(\w+, "(\w+)"\)', text))
+    written, drawn = (
+        set(re.findall(r'publish\(\s*"(\w+)"', text)),
+        set(re.findall(r'publish_figure\(\w+, "(\w+)"\)', text)),
+    )
     assert {row.benchmark for row in speed_table.ROWS.values()} <= written | {"run"}
     assert set(speed_table.PLOTS) <= drawn
 
@@ -58,10 +75,15 @@ def test_every_row_reads_a_file_that_a_benchmark_of_the_run_writes():
 def test_what_the_benchmarks_import_is_there():
     for file in (speed_table.ROOT / "benchmarks").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in ("saccade", "benchmarks"):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in (
+                "saccade",
+                "benchmarks",
+            ):
                 module = importlib.import_module(node.module)
                 for name in node.names:
-                    assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}"), (
+                    assert hasattr(module, name.name) or importlib.util.find_spec(
+                        f"{node.module}.{name.name}"
+                    ), (
                         file.name,
                         name.name,
                     )
@@ -74,7 +96,9 @@ def test_a_benchmark_that_fails_is_named_and_the_others_are_measured(tmp_path, m
     codes = {"first": "import sys; sys.exit(3)", "second": "print('measured')"}
 
     def run(command, cwd):
-        return subprocess.CompletedProcess(command, subprocess.call([sys.executable, "-c", codes[command[2].split(".")[1]]]))
+        return subprocess.CompletedProcess(
+            command, subprocess.call([sys.executable, "-c", codes[command[2].split(".")[1]]])
+        )
 
     monkeypatch.setattr(benchmarks.subprocess, "run", run)
     said = benchmarks.main(("first", "second"))

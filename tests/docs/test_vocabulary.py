@@ -1,4 +1,6 @@
-"""One word for one thing in what people read: a model is *observed*, and what comes of it is an observation, not a look."""
+"""One word for one thing in what people read: a model is *observed*, and what comes of it is an
+observation, not a look.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ def messages(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said and " " in node.value.strip():
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in said
+            and " " in node.value.strip()
+        ):
             yield node.value
 
 
@@ -46,4 +53,7 @@ def test_messages_speak_of_observations():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_speak_of_observations(page):
     words = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8"))
-    assert not re.search(r"\b(\d+|some|all|few|many|every|each|first|last|skipped|of|the) looks?\b(?! (at|like|where)\b)", words)
+    assert not re.search(
+        r"\b(\d+|some|all|few|many|every|each|first|last|skipped|of|the) looks?\b(?! (at|like|where)\b)",
+        words,
+    )

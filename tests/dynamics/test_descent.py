@@ -23,31 +23,48 @@ def test_the_same_configuration_gives_the_same_bits():
 
 
 def test_a_run_does_not_depend_on_what_else_is_trained_or_saved():
-    """A seed alone, among others, among other rates, with other saves: one trajectory, up to the order of sums."""
+    """A seed alone, among others, among other rates, with other saves: one trajectory, up to the
+    order of sums.
+    """
     task = SequenceClasses.syn_medium(3)
     alone = train(task, **SMALL, lr_decoder=2.0, seeds=[2], save=[23], dtype="float64")
-    among_seeds = train(task, **SMALL, lr_decoder=2.0, seeds=[0, 1, 2, 3, 4], save="linear", dtype="float64")
+    among_seeds = train(
+        task, **SMALL, lr_decoder=2.0, seeds=[0, 1, 2, 3, 4], save="linear", dtype="float64"
+    )
     rates = [*np.geomspace(0.5, 8, 7).tolist(), 2.0]
-    among_rates = train(task, **SMALL, lr_decoder=rates, seeds=[1, 2], save=[3, 23], dtype="float64")
+    among_rates = train(
+        task, **SMALL, lr_decoder=rates, seeds=[1, 2], save=[3, 23], dtype="float64"
+    )
     expected = alone.attention.sel(seed=2, time=23).values
-    np.testing.assert_allclose(among_seeds.attention.sel(seed=2, time=23).values, expected, atol=1e-13)
-    np.testing.assert_allclose(among_rates.attention.isel(rate=7).sel(seed=2, time=23).values, expected, atol=1e-13)
+    np.testing.assert_allclose(
+        among_seeds.attention.sel(seed=2, time=23).values, expected, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        among_rates.attention.isel(rate=7).sel(seed=2, time=23).values, expected, atol=1e-13
+    )
 
 
 def test_a_long_run_drawn_in_stretches_equals_one_drawn_at_once(monkeypatch):
     task = SequenceClasses.syn_small()
     whole = train(task, **SMALL, seeds=2, save="linear", dtype="float64")
-    monkeypatch.setattr(descent_scan, "_BYTES_DRAWN_AHEAD", 3 * 2 * 2 * 17 * 20 * 4)  # three steps at a time
+    monkeypatch.setattr(
+        descent_scan, "_BYTES_DRAWN_AHEAD", 3 * 2 * 2 * 17 * 20 * 4
+    )  # three steps at a time
     stretched = train(task, **SMALL, seeds=2, save="linear", dtype="float64")
     np.testing.assert_allclose(stretched.attention.values, whole.attention.values, atol=1e-13)
     np.testing.assert_allclose(stretched.loss.values, whole.loss.values, atol=1e-13)
 
 
 @pytest.mark.parametrize(("room", "longest"), [(1, 1), (10, 10), (10.9, 10), (10_000, 101)])
-def test_stretches_are_as_long_as_their_batches_fit_in_memory_and_cover_every_step_once(monkeypatch, room, longest):
+def test_stretches_are_as_long_as_their_batches_fit_in_memory_and_cover_every_step_once(
+    monkeypatch, room, longest
+):
     """A step draws 3 seeds x 5 contexts x 7 tokens, four bytes each, twice."""
     monkeypatch.setattr(descent_scan, "_BYTES_DRAWN_AHEAD", room * 2 * 3 * 5 * 7 * 4)
-    plan, blocks = SimpleNamespace(seeds=(4, 6, 9), batch=5, steps=100), SimpleNamespace(token_prob=np.ones((2, 7)))
+    plan, blocks = (
+        SimpleNamespace(seeds=(4, 6, 9), batch=5, steps=100),
+        SimpleNamespace(token_prob=np.ones((2, 7))),
+    )
     found = list(descent_scan.stretches(plan, blocks))
     assert [step for stretch in found for step in stretch] == list(range(101))
     assert max(map(len, found)) == -(-101 // -(-101 // longest))
@@ -56,21 +73,37 @@ def test_stretches_are_as_long_as_their_batches_fit_in_memory_and_cover_every_st
 def test_the_first_loss_from_a_zero_start_is_that_of_guessing():
     record = train(SequenceClasses.syn_small(), steps=0, save=[0], dtype="float64")
     np.testing.assert_allclose(record.loss.values, math.log(34), rtol=1e-14)
-    np.testing.assert_allclose(record.attention.values[0, 0], SequenceClasses.syn_small().token_prob, atol=1e-15)
+    np.testing.assert_allclose(
+        record.attention.values[0, 0], SequenceClasses.syn_small().token_prob, atol=1e-15
+    )
 
 
 def test_a_merged_column_trains_like_the_tokens_it_stands_for():
-    """A zero start keeps one column for all tokens that are never predicted; a vanishing random start keeps them apart."""
+    """A zero start keeps one column for all tokens that are never predicted; a vanishing random
+    start keeps them apart.
+    """
     task = SequenceClasses.syn_medium(2)
     merged = train(task, **SMALL, save=[23], dtype="float64")
-    apart = train(task, **SMALL, save=[23], dtype="float64", model=Pairwise(init="uniform", init_scale=1e-14))
+    apart = train(
+        task, **SMALL, save=[23], dtype="float64", model=Pairwise(init="uniform", init_scale=1e-14)
+    )
     np.testing.assert_allclose(merged.attention.values, apart.attention.values, atol=1e-12)
     np.testing.assert_allclose(merged.loss.values, apart.loss.values, atol=1e-12)
 
 
 def test_a_rate_that_is_far_too_high_ends_as_diverged_and_spares_the_others():
-    record = train(SequenceClasses.syn_small(), **SMALL, lr_decoder=[1.0, 1e9, 1e30], lr_attention=[1.0, 1e9, 1e30], seeds=2)
-    assert record.stop_reason.values.tolist() == [["finished"] * 2, ["diverged"] * 2, ["diverged"] * 2]
+    record = train(
+        SequenceClasses.syn_small(),
+        **SMALL,
+        lr_decoder=[1.0, 1e9, 1e30],
+        lr_attention=[1.0, 1e9, 1e30],
+        seeds=2,
+    )
+    assert record.stop_reason.values.tolist() == [
+        ["finished"] * 2,
+        ["diverged"] * 2,
+        ["diverged"] * 2,
+    ]
     assert np.isfinite(record.loss.isel(rate=0)).all()
     assert (record.stop_time.isel(rate=0) == 23).all()
     for rate in (1, 2):
@@ -86,7 +119,16 @@ def test_rates_that_learn_stay_far_from_the_bound_that_means_diverged():
     """The harshest published setting: attention rate 3, decoder rate 30, momentum."""
     task = SequenceClasses.syn_medium(1)
     model = Pairwise(init="uniform")
-    record = train(task, lr_decoder=30.0, lr_attention=3.0, momentum=0.9, seeds=10, save=range(101), model=model, keep=())
+    record = train(
+        task,
+        lr_decoder=30.0,
+        lr_attention=3.0,
+        momentum=0.9,
+        seeds=10,
+        save=range(101),
+        model=model,
+        keep=(),
+    )
     assert (record.stop_reason == "finished").all()
     assert float(record.loss.max()) < 10 * math.log(task.n_vocab)
 
@@ -104,7 +146,15 @@ def test_longer_contexts_approach_the_infinite_one_like_one_over_the_root():
 
 def test_frequent_distinct_tokens_gain_attention_faster_than_rare_ones():
     task = SequenceClasses.syn_small()
-    record = train(task, steps=100, batch=math.inf, context=math.inf, save=[100], keep=("attention_logits",), dtype="float64")
+    record = train(
+        task,
+        steps=100,
+        batch=math.inf,
+        context=math.inf,
+        save=[100],
+        keep=("attention_logits",),
+        dtype="float64",
+    )
     for n in range(task.n_classes):
         gained = record.attention_logits.values[0, 0, n, task.distinct[n]]
         assert (np.diff(gained[np.argsort(task.token_prob[n, task.distinct[n]])]) > 0).all()

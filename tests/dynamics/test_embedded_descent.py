@@ -16,11 +16,19 @@ from saccade.laboratory import train
 from saccade.model.embedded import Embedded
 
 CHAIN = MarkovChain.zipf(5, stay=0.4)
-SMALL = {"steps": 30, "batch": 17, "context": 23, "sequences": 101, "model": Embedded(d_model=7, d_key=3, init_scale=0.1)}
+SMALL = {
+    "steps": 30,
+    "batch": 17,
+    "context": 23,
+    "sequences": 101,
+    "model": Embedded(d_model=7, d_key=3, init_scale=0.1),
+}
 
 
 def test_a_seed_gives_the_same_run_alone_and_among_others():
-    among, alone = (train(CHAIN, seeds=seeds, dtype="float64", **SMALL) for seeds in ([4, 9, 2], [9]))
+    among, alone = (
+        train(CHAIN, seeds=seeds, dtype="float64", **SMALL) for seeds in ([4, 9, 2], [9])
+    )
     np.testing.assert_allclose(among.embedding.values[1], alone.embedding.values[0], atol=1e-13)
     assert np.abs(among.embedding.values[1, -1] - among.embedding.values[0, -1]).max() > 1e-3
 
@@ -28,7 +36,9 @@ def test_a_seed_gives_the_same_run_alone_and_among_others():
 def test_what_is_saved_and_how_steps_are_cut_does_not_change_the_run(monkeypatch):
     whole = train(CHAIN, save=[30], **SMALL)
     monkeypatch.setattr("saccade.dynamics.train._STEPS_AT_ONCE", 7)
-    np.testing.assert_array_equal(train(CHAIN, save="log", **SMALL).projection.values[0, -1], whole.projection.values[0, 0])
+    np.testing.assert_array_equal(
+        train(CHAIN, save="log", **SMALL).projection.values[0, -1], whole.projection.values[0, 0]
+    )
 
 
 def test_counts_are_of_the_context_and_the_target_is_not_in_them():
@@ -44,8 +54,17 @@ def test_batches_are_not_picked_by_the_stream_that_drew_the_sequences():
 
 
 def test_all_sequences_at_once_is_the_mean_over_batches():
-    """One step of SGD from all sequences moves the weights by the mean of the single steps from each of them."""
-    one_step = SMALL | {"steps": 1, "save": [1], "optimiser": "sgd", "lr_decoder": 0.1, "lr_attention": 0.1, "dtype": "float64"}
+    """One step of SGD from all sequences moves the weights by the mean of the single steps from
+    each of them.
+    """
+    one_step = SMALL | {
+        "steps": 1,
+        "save": [1],
+        "optimiser": "sgd",
+        "lr_decoder": 0.1,
+        "lr_attention": 0.1,
+        "dtype": "float64",
+    }
     whole = train(CHAIN, **one_step | {"batch": math.inf, "sequences": 3})
     start = train(CHAIN, **one_step | {"steps": 0, "save": [0], "sequences": 3})
     data = embedded_descent.contexts(CHAIN, seed=0, sequences=3, context=23)
@@ -61,7 +80,9 @@ def test_contexts_that_are_alike_are_computed_once_and_filling_up_changes_nothin
     data = embedded_descent.contexts(CHAIN, seed=9, sequences=200, context=2)
     once = embedded_descent.distinct(data)
     assert len(once.last_token) < 26
-    np.testing.assert_allclose(200 * once.next_share.sum(axis=1), np.bincount(data.next_token, minlength=5))
+    np.testing.assert_allclose(
+        200 * once.next_share.sum(axis=1), np.bincount(data.next_token, minlength=5)
+    )
     whole = SMALL | {"batch": math.inf, "context": 2, "sequences": 12, "dtype": "float64"}
     among, alone = (train(CHAIN, seeds=seeds, **whole) for seeds in ([4, 9, 2], [9]))
     np.testing.assert_allclose(among.embedding.values[1], alone.embedding.values[0], atol=1e-13)
@@ -73,7 +94,9 @@ def _one_step(start, contexts, rate):
     from saccade.model.embedded import composite, context_loss, weights_of
 
     with jax.enable_x64(True):
-        slope = jax.grad(lambda w: context_loss(composite(w, 1.0), *contexts))(weights_of(start.isel(seed=0, time=0)))
+        slope = jax.grad(lambda w: context_loss(composite(w, 1.0), *contexts))(
+            weights_of(start.isel(seed=0, time=0))
+        )
     return -rate * np.asarray(slope.embedding)
 
 

@@ -1,4 +1,6 @@
-"""Dynamics (B) and (C) of the embedded model: what they conserve, against each other, against descent and against the theory."""
+"""Dynamics (B) and (C) of the embedded model: what they conserve, against each other, against
+descent and against the theory.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +64,19 @@ def test_halving_the_learning_rate_halves_the_distance_to_the_flow():
     distances = []
     for n_steps in (300, 600, 1200):
         rate = stretch / n_steps
-        settings = {"optimiser": "sgd", "batch": math.inf, "context": math.inf, "dtype": "float64", "save": [n_steps]}
-        last = train(CHAIN, model=model, steps=n_steps, lr_decoder=rate, lr_attention=2 * rate, **settings).isel(time=-1)
-        distances.append(max(np.abs(last[name].values - end[name].values).max() for name in WEIGHTS))
+        settings = {
+            "optimiser": "sgd",
+            "batch": math.inf,
+            "context": math.inf,
+            "dtype": "float64",
+            "save": [n_steps],
+        }
+        last = train(
+            CHAIN, model=model, steps=n_steps, lr_decoder=rate, lr_attention=2 * rate, **settings
+        ).isel(time=-1)
+        distances.append(
+            max(np.abs(last[name].values - end[name].values).max() for name in WEIGHTS)
+        )
     assert distances[0] / distances[1] == pytest.approx(2, rel=0.1)
     assert distances[1] / distances[2] == pytest.approx(2, rel=0.05)
 
@@ -73,16 +85,29 @@ def test_rotating_the_width_rotates_the_path():
     rng = np.random.default_rng(4)
     start = MODEL.initial(5, rng)
     turn = np.linalg.qr(rng.standard_normal((7, 7)))[0]
-    turned = Weights(start.embedding @ turn, turn.T @ start.query, turn.T @ start.key, turn.T @ start.projection)
-    paths = [flow(CHAIN, model=MODEL, t1=200.0, n_times=20, start=first) for first in (start, turned)]
+    turned = Weights(
+        start.embedding @ turn, turn.T @ start.query, turn.T @ start.key, turn.T @ start.projection
+    )
+    paths = [
+        flow(CHAIN, model=MODEL, t1=200.0, n_times=20, start=first) for first in (start, turned)
+    ]
     np.testing.assert_allclose(paths[0].attention.values, paths[1].attention.values, atol=1e-7)
-    np.testing.assert_allclose(paths[0].embedding.values @ turn, paths[1].embedding.values, atol=1e-7)
+    np.testing.assert_allclose(
+        paths[0].embedding.values @ turn, paths[1].embedding.values, atol=1e-7
+    )
 
 
 def test_a_start_of_rank_one_follows_the_rank_one_flow():
-    point = RankOne(np.array([0.5, 0.2, 0.1, 0.3, -0.1]), np.array([0.4, 0.0, -0.1, 0.2, -0.3]), 0.3, 0.1)
+    point = RankOne(
+        np.array([0.5, 0.2, 0.1, 0.3, -0.1]), np.array([0.4, 0.0, -0.1, 0.2, -0.3]), 0.3, 0.1
+    )
     alpha, a = np.eye(7)[2], np.eye(3)[1]
-    start = Weights(np.outer(point.gamma, alpha), 0.3 * np.outer(alpha, a), 0.1 * np.outer(alpha, a), np.outer(alpha, point.beta))
+    start = Weights(
+        np.outer(point.gamma, alpha),
+        0.3 * np.outer(alpha, a),
+        0.1 * np.outer(alpha, a),
+        np.outer(alpha, point.beta),
+    )
     whole = flow(CHAIN, model=MODEL, start=start, t1=100.0, n_times=30).isel(seed=0)
     small = rank_one_flow(CHAIN, start=point, t1=100.0, n_times=30)
     np.testing.assert_allclose(whole.embedding.values @ alpha, small.gamma.values, atol=1e-7)
@@ -91,7 +116,12 @@ def test_a_start_of_rank_one_follows_the_rank_one_flow():
 
 
 def test_the_rank_one_velocity_equals_the_closed_form_of_the_theory():
-    point = RankOne(np.array([0.5, 0.2, 0.1, 0.3, -0.1]), np.array([0.4, 0.0, -0.1, 0.2, -0.3]), np.float64(0.9), np.float64(1.3))
+    point = RankOne(
+        np.array([0.5, 0.2, 0.1, 0.3, -0.1]),
+        np.array([0.4, 0.0, -0.1, 0.2, -0.3]),
+        np.float64(0.9),
+        np.float64(1.3),
+    )
     with jax.enable_x64(True):
         ours = reduced.velocity(point, Setting(CHAIN.stationary, CHAIN.transition, 1.7, 0.6, 2.0))
     closed = theory.rank_one_velocity(
@@ -146,7 +176,9 @@ def test_bad_settings_are_named(settings, word):
 def test_a_setting_that_is_not_known_and_a_task_of_another_kind_are_named():
     with pytest.raises(TypeError, match="init_scale"):
         saccade.flow(CHAIN, init_scale=1e-3)
-    with pytest.raises(InputError, match=r"`sequences` is not a setting of training classes; it has steps"):
+    with pytest.raises(
+        InputError, match=r"`sequences` is not a setting of training classes; it has steps"
+    ):
         saccade.train(saccade.SequenceClasses.syn_small(), sequences=3)
     with pytest.raises(InputError, match="MarkovChain"):
         saccade.train(3)

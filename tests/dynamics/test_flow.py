@@ -1,4 +1,6 @@
-"""Dynamics (B) and (C): the flows against training, against explicit formulas and against what they must conserve."""
+"""Dynamics (B) and (C): the flows against training, against explicit formulas and against what they
+must conserve.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ from saccade.errors import InputError
 from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients
 
 
-def one_query_task(n_classes: int = 3, n_common: int = 2, n_distinct: int = 3, n_vocab: int = 29) -> SequenceClasses:
+def one_query_task(
+    n_classes: int = 3, n_common: int = 2, n_distinct: int = 3, n_vocab: int = 29
+) -> SequenceClasses:
     prob = np.zeros((n_classes, n_common + n_classes * n_distinct))
     prob[:, :n_common] = np.linspace(1, 2, n_common)
     for n in range(n_classes):
-        prob[n, n_common + n * n_distinct :][:n_distinct] = np.linspace(0.3, 1.7, n_distinct) * (1 + 0.1 * n)
+        prob[n, n_common + n * n_distinct :][:n_distinct] = np.linspace(0.3, 1.7, n_distinct) * (
+            1 + 0.1 * n
+        )
     return SequenceClasses(prob, n_vocab=n_vocab, normalise=True)
 
 
@@ -33,18 +39,40 @@ STRETCH = 40.0
 def full_batch_descent(task: SequenceClasses, n_steps: int, model: Pairwise) -> xr.Dataset:
     """The same stretch of time as the flow, in `n_steps` steps."""
     rate = STRETCH / n_steps
-    settings = {"lr_decoder": rate, "lr_attention": 2 * rate, "batch": math.inf, "context": math.inf}
-    return train(task, steps=n_steps, save=[n_steps], keep=KEPT, dtype="float64", model=model, **settings)
+    settings = {
+        "lr_decoder": rate,
+        "lr_attention": 2 * rate,
+        "batch": math.inf,
+        "context": math.inf,
+    }
+    return train(
+        task, steps=n_steps, save=[n_steps], keep=KEPT, dtype="float64", model=model, **settings
+    )
 
 
-@pytest.mark.parametrize("model", [Pairwise(), Pairwise(residual=True, init="uniform"), Pairwise(normalise=False)], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [Pairwise(), Pairwise(residual=True, init="uniform"), Pairwise(normalise=False)],
+    ids=str,
+)
 def test_halving_the_learning_rate_halves_the_distance_to_the_flow(model):
     task = one_query_task()
-    path = flow(task, t1=STRETCH, lr_attention=2.0, keep=KEPT, n_times=2, rtol=1e-11, atol=1e-13, model=model)
+    path = flow(
+        task,
+        t1=STRETCH,
+        lr_attention=2.0,
+        keep=KEPT,
+        n_times=2,
+        rtol=1e-11,
+        atol=1e-13,
+        model=model,
+    )
     distances = []
     for n_steps in (400, 800, 1600):
         record = full_batch_descent(task, n_steps, model)
-        distances.append(max(np.abs(record[name].values[0, 0] - path[name].values[-1]).max() for name in KEPT))
+        distances.append(
+            max(np.abs(record[name].values[0, 0] - path[name].values[-1]).max() for name in KEPT)
+        )
     assert distances[0] / distances[1] == pytest.approx(2, rel=0.05)
     assert distances[1] / distances[2] == pytest.approx(2, rel=0.03)
 
@@ -54,7 +82,9 @@ def test_every_solver_gives_the_same_flow():
     reference = flow(task, n_times=20, method="Radau", rtol=1e-9, atol=1e-11)
     for method in ("LSODA", "BDF", "DOP853"):
         other = flow(task, n_times=20, method=method)
-        np.testing.assert_allclose(other.attention_logits.values, reference.attention_logits.values, atol=1e-6)
+        np.testing.assert_allclose(
+            other.attention_logits.values, reference.attention_logits.values, atol=1e-6
+        )
         np.testing.assert_allclose(other.loss.values, reference.loss.values, rtol=1e-5)
 
 
@@ -78,28 +108,39 @@ def test_in_logarithmic_time_the_flow_is_not_stiff():
     blocks = model.blocks(task)
     counts, weight = model.population(blocks), task.class_weight[:, None]
     record = flow(task, keep=KEPT, n_times=30)
-    columns = np.append(blocks.columns[:-1], 0)  # token 0 is never predicted: it stands for the rest
+    columns = np.append(
+        blocks.columns[:-1], 0
+    )  # token 0 is never predicted: it stands for the rest
 
     def state_at(i: int) -> Parameters:
         decoder, z = record.decoder.values[i][:, columns], record.attention_logits.values[i]
-        return Parameters(Rows(decoder[blocks.shared], decoder[blocks.own]), Rows(z[:, blocks.shared], z[0, blocks.own]))
+        return Parameters(
+            Rows(decoder[blocks.shared], decoder[blocks.own]),
+            Rows(z[:, blocks.shared], z[0, blocks.own]),
+        )
 
     with jax.enable_x64(True):
         unravel = ravel_pytree(jax.tree.map(jnp.asarray, state_at(0)))[1]
 
         def velocity(y: jax.Array) -> jax.Array:
             state = unravel(y)
-            return ravel_pytree(gradients(forward(state, counts, model, blocks), state, weight, model, blocks))[0]
+            return ravel_pytree(
+                gradients(forward(state, counts, model, blocks), state, weight, model, blocks)
+            )[0]
 
         jacobian = jax.jit(jax.jacfwd(velocity))
         for i in range(31):
-            eigenvalues = (1 + float(record.time[i])) * np.linalg.eigvals(jacobian(ravel_pytree(state_at(i))[0]))
+            eigenvalues = (1 + float(record.time[i])) * np.linalg.eigvals(
+                jacobian(ravel_pytree(state_at(i))[0])
+            )
             assert eigenvalues.real.min() > -20
             assert eigenvalues.real.max() < 1
             assert np.abs(eigenvalues.imag).max() < 1
 
 
-def dense_reduced_flow(task: SequenceClasses, t1: float, lr_decoder: float, lr_attention: float) -> tuple[np.ndarray, np.ndarray]:
+def dense_reduced_flow(
+    task: SequenceClasses, t1: float, lr_decoder: float, lr_attention: float
+) -> tuple[np.ndarray, np.ndarray]:
     """(C) written out with dense matrices: W by its own gradient, Y = F (F^T F)^-1 W, one query."""
     n_classes, n_vocab = task.n_classes, task.n_vocab
     targets = np.eye(n_vocab)[task.next_token]
@@ -126,11 +167,19 @@ def dense_reduced_flow(task: SequenceClasses, t1: float, lr_decoder: float, lr_a
 
 def test_the_reduced_flow_in_blocks_equals_the_dense_one():
     task = one_query_task()
-    uneven = SequenceClasses(task.token_prob, query=task.query, next_token=task.next_token, n_vocab=29, class_weight=[2, 3, 5])
+    uneven = SequenceClasses(
+        task.token_prob,
+        query=task.query,
+        next_token=task.next_token,
+        n_vocab=29,
+        class_weight=[2, 3, 5],
+    )
     record = reduced_flow(uneven, t1=1e6, lr_decoder=1.3, lr_attention=0.4, rtol=1e-10, atol=1e-12)
     w, z = dense_reduced_flow(uneven, 1e6, 1.3, 0.4)
     np.testing.assert_allclose(record.attention_logits.values[-1, 0], z, atol=1e-8)
-    np.testing.assert_allclose(record.own_logit.values[-1], w[np.arange(3), uneven.next_token], rtol=1e-8)
+    np.testing.assert_allclose(
+        record.own_logit.values[-1], w[np.arange(3), uneven.next_token], rtol=1e-8
+    )
     np.testing.assert_allclose(record.other_logit.values[-1], w[:, 0], rtol=1e-6)
 
 
@@ -140,13 +189,23 @@ def test_the_reduced_decoder_obeys_its_implicit_equation():
     record = reduced_flow(task, lr_decoder=0.7, rtol=1e-11, atol=1e-13)
     margin = (record.own_logit - record.other_logit).values
     right = 101 * 0.7 * record.time.values[:, None] / 5 + 1
-    np.testing.assert_allclose(np.exp(margin) + 100 * margin, np.broadcast_to(right, margin.shape), rtol=1e-7)
+    np.testing.assert_allclose(
+        np.exp(margin) + 100 * margin, np.broadcast_to(right, margin.shape), rtol=1e-7
+    )
 
 
 def test_the_loss_of_the_reduced_flow_is_the_mean_cross_entropy_over_all_tokens():
-    """Logits written out, token by token: the next token's own, and the other one for each of the rest."""
+    """Logits written out, token by token: the next token's own, and the other one for each of the
+    rest.
+    """
     even = one_query_task()
-    task = SequenceClasses(even.token_prob, query=even.query, next_token=even.next_token, n_vocab=29, class_weight=[2, 3, 5])
+    task = SequenceClasses(
+        even.token_prob,
+        query=even.query,
+        next_token=even.next_token,
+        n_vocab=29,
+        class_weight=[2, 3, 5],
+    )
     record = reduced_flow(task, t1=100.0)
     logits = np.repeat(record.other_logit.values[..., None], 29, axis=-1)
     for n, token in enumerate(task.next_token):
@@ -158,7 +217,9 @@ def test_the_loss_of_the_reduced_flow_is_the_mean_cross_entropy_over_all_tokens(
 
 
 def test_relative_gain_is_conserved_along_the_reduced_flow():
-    """[tian2023, Theorem 3]: f_l^2 / f_l'^2 - 1 grows exactly like e^{2 z_l} for two distinct tokens of a class."""
+    """[tian2023, Theorem 3]: f_l^2 / f_l'^2 - 1 grows exactly like e^{2 z_l} for two distinct
+    tokens of a class.
+    """
     task = one_query_task()
     record = reduced_flow(task, rtol=1e-11, atol=1e-13)
     z = record.attention_logits.values[:, 0]
@@ -175,5 +236,9 @@ def test_classes_that_coincide_are_refused_by_the_reduced_flow():
 
 def test_the_three_dynamics_are_labelled():
     task = one_query_task()
-    labels = [train(task, steps=1), flow(task, t1=1.0, n_times=2), reduced_flow(task, t1=1.0, n_times=2)]
+    labels = [
+        train(task, steps=1),
+        flow(task, t1=1.0, n_times=2),
+        reduced_flow(task, t1=1.0, n_times=2),
+    ]
     assert [record.attrs["dynamics"][0] for record in labels] == ["A", "B", "C"]

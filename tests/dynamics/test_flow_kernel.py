@@ -1,4 +1,6 @@
-"""The embedded model's flow in C: the same path as SciPy's with JAX's gradient and Jacobian, and no harm where it cannot go."""
+"""The embedded model's flow in C: the same path as SciPy's with JAX's gradient and Jacobian, and no
+harm where it cannot go.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,22 @@ def method_of(record) -> str:
 @pytest.mark.parametrize("case", CASES)
 def test_the_path_is_that_of_scipy(case):
     asked = {"t1": 100.0, "n_times": 30}
-    ours, scipys = (flow(Embedded(CHAIN, **CASES[case]), **asked, method=method) for method in ("auto", "LSODA"))
+    ours, scipys = (
+        flow(Embedded(CHAIN, **CASES[case]), **asked, method=method) for method in ("auto", "LSODA")
+    )
     assert (method_of(ours), method_of(scipys)) == (flow_kernel.METHOD, "LSODA")
     for name in UNKNOWNS:
-        np.testing.assert_allclose(ours[name].values, scipys[name].values, rtol=0, atol=2e-7, err_msg=name)
+        np.testing.assert_allclose(
+            ours[name].values, scipys[name].values, rtol=0, atol=2e-7, err_msg=name
+        )
 
 
 def test_a_hundred_times_the_tolerance_moves_the_path_by_little_and_a_ten_thousandth_by_less():
     model, asked = Embedded(CHAIN, init_scale=0.1), {"t1": 500.0, "n_times": 40}
-    exact, fine, coarse = (flow(model, **asked, rtol=rtol, atol=rtol / 100).embedding.values for rtol in (1e-12, 1e-9, 1e-6))
+    exact, fine, coarse = (
+        flow(model, **asked, rtol=rtol, atol=rtol / 100).embedding.values
+        for rtol in (1e-12, 1e-9, 1e-6)
+    )
     gaps = [np.abs(path - exact).max() for path in (fine, coarse)]
     assert gaps[0] < 1e-6
     assert gaps[1] < 1e-3
@@ -79,7 +88,11 @@ def test_a_flow_that_is_too_stiff_is_followed_by_scipy(monkeypatch):
 def test_where_it_cannot_be_scipy_follows_the_flow(why, monkeypatch):
     if why == "no library":
         monkeypatch.setattr(flow_kernel, "_library", lambda: None)
-    record = flow(Embedded(CHAIN, init_scale=0.3, logit_scale=0.0 if why == "no attention logits" else 1.0), t1=50.0, n_times=5)
+    record = flow(
+        Embedded(CHAIN, init_scale=0.3, logit_scale=0.0 if why == "no attention logits" else 1.0),
+        t1=50.0,
+        n_times=5,
+    )
     assert method_of(record) == "LSODA"
 
 
@@ -111,13 +124,23 @@ def test_velocity_and_its_derivative_along_a_direction_are_those_of_jax():
     rng, chain = np.random.default_rng(3), MarkovChain.random(np.arange(1, 9) / 36, seed=1)
     setting = embedded.Setting(chain.stationary, chain.transition, 1.0, 0.7, 1.3)
     point, direction = (
-        embedded.Weights(*(rng.normal(0, 0.5, size) for size in ((8, 12), (12, 4), (12, 4), (12, 8)))) for _ in "ab"
+        embedded.Weights(
+            *(rng.normal(0, 0.5, size) for size in ((8, 12), (12, 4), (12, 4), (12, 8)))
+        )
+        for _ in "ab"
     )
     with jax.enable_x64(True):
-        expected = jax.jvp(lambda weights: embedded.velocity(weights, setting), (point,), (direction,))
+        expected = jax.jvp(
+            lambda weights: embedded.velocity(weights, setting), (point,), (direction,)
+        )
     library, so_far = flow_kernel._library(), flow_kernel._Progress()
-    library.saccade_flow_derivative.argtypes, library.saccade_flow_derivative.restype = [ctypes.c_void_p] * 4, None
-    start, along = (np.concatenate([part.ravel() for part in weights]) for weights in (point, direction))
+    library.saccade_flow_derivative.argtypes, library.saccade_flow_derivative.restype = (
+        [ctypes.c_void_p] * 4,
+        None,
+    )
+    start, along = (
+        np.concatenate([part.ravel() for part in weights]) for weights in (point, direction)
+    )
     rates = setting.lr_decoder, setting.lr_attention * setting.phi_scale
     tables = (part.ctypes.data for part in (setting.stationary, setting.transition, start))
     problem = flow_kernel._Problem(8, 8, 12, 4, *rates, 1e-8, 1e-10, *tables)
@@ -126,4 +149,6 @@ def test_velocity_and_its_derivative_along_a_direction_are_those_of_jax():
     library.saccade_flow_derivative(begun, along.ctypes.data, *(part.ctypes.data for part in found))
     library.saccade_flow_end(begun)
     for ours, jaxs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, np.concatenate([np.ravel(part) for part in jaxs]), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            ours, np.concatenate([np.ravel(part) for part in jaxs]), rtol=0, atol=1e-13
+        )

@@ -1,4 +1,6 @@
-"""Flows at times of one's own: the same path, samples where something happens, and mistakes that are named."""
+"""Flows at times of one's own: the same path, samples where something happens, and mistakes that
+are named.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def test_the_path_does_not_depend_on_when_it_is_recorded():
 def test_samples_around_the_predicted_instant_see_what_log_spaced_ones_miss():
     instant = passed(0.5)
     exact = {"rtol": 1e-11, "atol": 1e-15}
-    around = saccade.flow(Step(), times=saccade.times_around(instant, until=2e4, n_times=60), **exact)
+    around = saccade.flow(
+        Step(), times=saccade.times_around(instant, until=2e4, n_times=60), **exact
+    )
     logarithmic = saccade.flow(Step(), t1=2e4, n_times=len(around.time), **exact)
 
     def inside(record):
@@ -69,7 +73,9 @@ def test_times_crowd_around_every_instant_and_end_where_they_should():
         assert np.sort(np.abs(times - instant))[1:3] == pytest.approx([0.5, 0.5])
 
 
-@pytest.mark.parametrize("times", [[], [1.0, 1.0], [2.0, 1.0], [-1.0, 2.0], [0.0], [1.0, np.nan], "now", 3.0])
+@pytest.mark.parametrize(
+    "times", [[], [1.0, 1.0], [2.0, 1.0], [-1.0, 2.0], [0.0], [1.0, np.nan], "now", 3.0]
+)
 def test_times_that_cannot_be_are_refused(times):
     with pytest.raises(InputError, match="times"):
         saccade.flow(Step(), times=times)

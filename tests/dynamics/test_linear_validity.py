@@ -1,4 +1,6 @@
-"""Flow against linear flow, where both are known in closed form, and the order of the error in the embedded model."""
+"""Flow against linear flow, where both are known in closed form, and the order of the error in the
+embedded model.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def test_the_linear_flow_is_valid_until_the_displacement_is_a_given_fraction():
     found = linear_validity(logistic, Line(0.0), Line(1e-3), 1.0, fine, fraction=0.1)
     # relative error y / (1 + y) with y = x_0 (e^t - 1): a tenth at y = 1/9
     assert found.valid_until == pytest.approx(np.log(1 + 1e3 / 9), abs=1e-3)
-    assert linear_validity(logistic, Line(0.0), Line(1e-3), 1.0, fine[:20], fraction=0.1).valid_until == np.inf
+    assert (
+        linear_validity(logistic, Line(0.0), Line(1e-3), 1.0, fine[:20], fraction=0.1).valid_until
+        == np.inf
+    )
 
 
 def test_a_jacobian_without_a_basis_of_eigenvectors_is_followed_exactly():
@@ -68,16 +73,22 @@ def test_a_jacobian_without_a_basis_of_eigenvectors_is_followed_exactly():
 def test_the_error_is_cubic_at_the_origin_and_quadratic_at_the_unigram_point(at_unigram, order):
     chain, rng = saccade.MarkovChain.zipf(5, stay=0.4), np.random.default_rng(5)
     setting = Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0)
-    point = Weights(*theory.unigram_weights(stationary=chain.stationary, direction=rng.normal(size=7), d_key=3))
+    point = Weights(
+        *theory.unigram_weights(stationary=chain.stationary, direction=rng.normal(size=7), d_key=3)
+    )
     unit = Weights(*(rng.normal(size=matrix.shape) / 10 for matrix in point))
     rate = theory.focus_rate(stationary=chain.stationary, transition=chain.transition)
     if not at_unigram:
         point = Weights(*(np.zeros_like(matrix) for matrix in point))
         rate = theory.condensation_rate(stationary=chain.stationary)
     errors = [
-        linear_validity(embedded.velocity, point, Weights(*(scale * m for m in unit)), setting, np.array([0, 1.5, 3]) / rate).error[
-            -1
-        ]
+        linear_validity(
+            embedded.velocity,
+            point,
+            Weights(*(scale * m for m in unit)),
+            setting,
+            np.array([0, 1.5, 3]) / rate,
+        ).error[-1]
         for scale in (4e-3, 2e-3)
     ]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.02)

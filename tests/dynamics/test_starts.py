@@ -1,4 +1,6 @@
-"""A start given as whole matrices is where flows and training begin, and going on from a record is going on."""
+"""A start given as whole matrices is where flows and training begin, and going on from a record is
+going on.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def test_flow_and_training_begin_where_they_are_told():
     seen = TASK.token_prob.any(axis=0)
     for record in (
         saccade.flow(TASK, t1=1.0, n_times=2, start=start, keep=("decoder", "attention_logits")),
-        saccade.train(TASK, steps=1, start=start, keep=("decoder", "attention_logits"), dtype="float64").isel(seed=0),
+        saccade.train(
+            TASK, steps=1, start=start, keep=("decoder", "attention_logits"), dtype="float64"
+        ).isel(seed=0),
     ):
         first = record.isel(time=0)
         np.testing.assert_allclose(first.attention_logits.values[0, seen], Z[0, seen], rtol=1e-12)
@@ -34,12 +38,18 @@ def test_a_flow_that_goes_on_from_a_record_ends_where_one_flow_does():
     whole = saccade.flow(TASK, t1=20.0, n_times=3, keep=keep, **tight)
     half = saccade.flow(TASK, t1=10.0, n_times=3, keep=keep, **tight)
     rest = saccade.flow(TASK, t1=10.0, n_times=3, keep=keep, start=half.isel(time=-1), **tight)
-    np.testing.assert_allclose(rest.attention_logits.values[-1], whole.attention_logits.values[-1], atol=1e-9)
+    np.testing.assert_allclose(
+        rest.attention_logits.values[-1], whole.attention_logits.values[-1], atol=1e-9
+    )
 
 
 def test_the_validator_knows_that_the_start_is_not_zero():
     record = saccade.flow(TASK, t1=1.0, n_times=2, start={"attention_logits": Z})
-    (zero,) = [one for one in json.loads(record.attrs["assumptions"])[0]["conditions"] if one["name"] == "Theorem 1, start at zero"]
+    (zero,) = [
+        one
+        for one in json.loads(record.attrs["assumptions"])[0]["conditions"]
+        if one["name"] == "Theorem 1, start at zero"
+    ]
     assert not zero["holds"]
 
 

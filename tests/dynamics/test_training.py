@@ -1,4 +1,6 @@
-"""Training on text: against a plain loop, resumed to the same bits, and honest about runs that diverge."""
+"""Training on text: against a plain loop, resumed to the same bits, and honest about runs that
+diverge.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def trained(**changes):
         seen[step] = weights_of(model)
         return {}
 
-    record = train_text(CORPUS, **(SETTINGS | QUIET | {"steps": STEPS, "measures": measures} | changes))
+    record = train_text(
+        CORPUS, **(SETTINGS | QUIET | {"steps": STEPS, "measures": measures} | changes)
+    )
     return record, seen
 
 
@@ -55,7 +59,9 @@ def curvature(model: Transformer) -> float:
 
 def test_steps_take_the_fast_products_and_what_is_measured_can_be_differentiated_twice(monkeypatch):
     losses, asked, found = [], training.next_token_loss, []
-    monkeypatch.setattr(training, "next_token_loss", lambda *given: losses.append(asked(*given)) or losses[-1])
+    monkeypatch.setattr(
+        training, "next_token_loss", lambda *given: losses.append(asked(*given)) or losses[-1]
+    )
 
     def measures(model, step):
         found.append((curvature(model), weights_of(model)))
@@ -78,19 +84,40 @@ def same_bits(ours, theirs) -> bool:
 def test_it_is_a_plain_loop_with_whole_logits_and_a_rate_for_each_group(optimiser, loss):
     model = replace(SMALL, dropout=0.0)
     rates = {"lr": 0.03, "lr_attention": 0.11, "lr_decoder": 0.007, "lr_mlp": 0.05}
-    more = {"weight_decay": 0.01, "clip": 0.5, "optimiser": optimiser, "loss": loss, "momentum": 0.7}
+    more = {
+        "weight_decay": 0.01,
+        "clip": 0.5,
+        "optimiser": optimiser,
+        "loss": loss,
+        "momentum": 0.7,
+    }
     record, seen = trained(model=model, **rates, **more)
     torch.manual_seed(int(generator(3, Purpose.INITIALISATION).integers(2**62)))
     plain = Transformer(model)
     groups: dict[float, list] = {rate: [] for rate in rates.values()}
     for name, parameter in plain.named_parameters():
         rate = (
-            0.11 if "q_proj" in name or "k_proj" in name else 0.007 if "unembedding" in name else 0.05 if ".mlp." in name else 0.03
+            0.11
+            if "q_proj" in name or "k_proj" in name
+            else 0.007
+            if "unembedding" in name
+            else 0.05
+            if ".mlp." in name
+            else 0.03
         )
         groups[rate].append(parameter)
-    kinds = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    kinds = {
+        "sgd": torch.optim.SGD,
+        "momentum": torch.optim.SGD,
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+    }
     settings = {"momentum": 0.7} if optimiser == "momentum" else {}
-    stepper = kinds[optimiser]([{"params": part, "lr": rate} for rate, part in groups.items()], weight_decay=0.01, **settings)
+    stepper = kinds[optimiser](
+        [{"params": part, "lr": rate} for rate, part in groups.items()],
+        weight_decay=0.01,
+        **settings,
+    )
     losses = []
     for step in range(STEPS + 1):
         (ids, following), _ = Windows(CORPUS, BATCH, CONTEXT, "random", 3).at(step)
@@ -108,9 +135,13 @@ def test_it_is_a_plain_loop_with_whole_logits_and_a_rate_for_each_group(optimise
         torch.testing.assert_close(value, plain.state_dict()[name], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("changes", [{"optimiser": "adam"}, {"optimiser": "momentum", "order": "stream"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"optimiser": "adam"}, {"optimiser": "momentum", "order": "stream"}], ids=str
+)
 def test_a_killed_run_goes_on_to_the_same_bits(changes, tmp_path):
-    """With dropout: from every checkpoint, weights and record are those of the run that was never stopped."""
+    """With dropout: from every checkpoint, weights and record are those of the run that was never
+    stopped.
+    """
     whole, bits = trained(**changes)
 
     class Killed(Exception):
@@ -173,7 +204,10 @@ def test_what_was_seen_is_one_record_along_time(capfd):
     def measures(model, step):
         assert not model.training
         assert not torch.is_grad_enabled()
-        return {"step_twice": 2.0 * step, "table": (("row", "column"), np.full((2, 3), step), {"units": "updates"})}
+        return {
+            "step_twice": 2.0 * step,
+            "table": (("row", "column"), np.full((2, 3), step), {"units": "updates"}),
+        }
 
     record, _ = trained(watch=True, evaluate=5, measures=measures, every=[0, 4, 9])
     assert record["time"].values.tolist() == [0, 4, 9, STEPS]
@@ -202,7 +236,9 @@ def test_a_watched_run_that_was_killed_has_the_attention_of_the_whole_run(tmp_pa
 def test_looks_beyond_the_budget_are_missing_and_all_else_is_there():
     record, _ = trained(watch=True, budget=0.0, every=1)
     assert record.sizes["time"] == STEPS + 1
-    assert record["entropy"].isnull().all(("layer", "head")).values.tolist() == [False] * 3 + [True] * (STEPS - 2)
+    assert record["entropy"].isnull().all(("layer", "head")).values.tolist() == [False] * 3 + [
+        True
+    ] * (STEPS - 2)
     assert record["loss"].notnull().all()
 
 
@@ -217,16 +253,31 @@ def test_a_run_that_diverges_stops_and_says_so():
 
 
 def test_a_run_that_starts_beyond_all_numbers_has_a_record_too():
-    record, _ = trained(model=replace(SMALL, norm="none", init_scale=1e6, n_layers=3), optimiser="sgd", lr=1.0, watch=True)
+    record, _ = trained(
+        model=replace(SMALL, norm="none", init_scale=1e6, n_layers=3),
+        optimiser="sgd",
+        lr=1.0,
+        watch=True,
+    )
     assert (str(record["stop_reason"].values), int(record["stop_time"])) == ("diverged", 0)
 
 
 def test_groups_of_equal_rate_are_one_call_of_the_optimiser():
-    model, rates = Transformer(TransformerConfig.wikitext(11)), {"rest": 0.1, "attention": 0.1, "decoder": 0.1, "mlp": 0.1}
+    model, rates = (
+        Transformer(TransformerConfig.wikitext(11)),
+        {"rest": 0.1, "attention": 0.1, "decoder": 0.1, "mlp": 0.1},
+    )
     (together,) = parameter_groups(model, rates)
     assert len(together["params"]) == len(list(model.parameters()))
-    apart = {group["lr"]: len(group["params"]) for group in parameter_groups(model, rates | {"attention": 0.2, "mlp": 0.3})}
-    assert apart == {0.1: len(together["params"]) - 8, 0.2: 4, 0.3: 4}  # matrices and biases of queries and keys, of the MLP
+    apart = {
+        group["lr"]: len(group["params"])
+        for group in parameter_groups(model, rates | {"attention": 0.2, "mlp": 0.3})
+    }
+    assert apart == {
+        0.1: len(together["params"]) - 8,
+        0.2: 4,
+        0.3: 4,
+    }  # matrices and biases of queries and keys, of the MLP
 
 
 def test_the_papers_model_learns_attention_by_its_own_rate_alone():

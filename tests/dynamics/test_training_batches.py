@@ -11,11 +11,15 @@ from saccade.dynamics.training_batches import Windows, fixed_windows
 from saccade.errors import InputError
 from tests.dynamics.text_runs import CORPUS, ArrayCorpus
 
-COUNTING = ArrayCorpus(train=np.arange(1013, dtype=np.uint32), valid=np.arange(2000, 2211, dtype=np.uint32))
+COUNTING = ArrayCorpus(
+    train=np.arange(1013, dtype=np.uint32), valid=np.arange(2000, 2211, dtype=np.uint32)
+)
 
 
 def test_streams_are_read_from_beginning_to_end_and_begin_again():
-    """Seven streams of 144 tokens hold 28 windows of 5; what follows a window is the next token of its stream."""
+    """Seven streams of 144 tokens hold 28 windows of 5; what follows a window is the next token of
+    its stream.
+    """
     windows = Windows(COUNTING, batch=7, context=5, order="stream", seed=0)
     read = np.concatenate([windows.at(step)[0].ids.numpy() for step in range(28)], axis=1)
     np.testing.assert_array_equal(read, np.arange(7)[:, None] * 144 + np.arange(140))
@@ -45,7 +49,9 @@ def test_random_windows_start_everywhere_alike_and_end_inside_the_text():
 
 def test_a_batch_has_an_address():
     first, second = (Windows(CORPUS, 5, 7, "random", seed) for seed in (0, 1))
-    np.testing.assert_array_equal(first.at(9)[0].ids, Windows(CORPUS, 5, 7, "random", 0).at(9)[0].ids)
+    np.testing.assert_array_equal(
+        first.at(9)[0].ids, Windows(CORPUS, 5, 7, "random", 0).at(9)[0].ids
+    )
     assert (first.at(9)[0].ids != first.at(8)[0].ids).any()
     assert (first.at(9)[0].ids != second.at(9)[0].ids).any()
     assert len({windows.at(step)[1] for windows in (first, second) for step in range(9)}) == 18

@@ -32,5 +32,21 @@ class ArrayCorpus:
 
 
 CORPUS = ArrayCorpus()
-SMALL = TransformerConfig(N_VOCAB, n_layers=2, n_heads=2, d_model=8, d_mlp=5, dropout=0.2, positions="learned", context=CONTEXT)
-SETTINGS: dict[str, Any] = {"model": SMALL, "batch": BATCH, "context": CONTEXT, "lr": 0.05, "optimiser": "adam", "seed": 3}
+SMALL = TransformerConfig(
+    N_VOCAB,
+    n_layers=2,
+    n_heads=2,
+    d_model=8,
+    d_mlp=5,
+    dropout=0.2,
+    positions="learned",
+    context=CONTEXT,
+)
+SETTINGS: dict[str, Any] = {
+    "model": SMALL,
+    "batch": BATCH,
+    "context": CONTEXT,
+    "lr": 0.05,
+    "optimiser": "adam",
+    "seed": 3,
+}

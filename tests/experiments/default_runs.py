@@ -1,7 +1,9 @@
-"""Runs of experiments that many tests read: `record_of("focus-growth", seeds=1)` is computed once in a test session.
+"""Runs of experiments that many tests read: `record_of("focus-growth", seeds=1)` is computed once
+in a test session.
 
-The first caller in any process of pytest-xdist computes and saves the record; the others wait for it and load it. Settings that are
-not named have their defaults. Every call loads a record of its own, so that a test may change what it was given.
+The first caller in any process of pytest-xdist computes and saves the record; the others wait for
+it and load it. Settings that are not named have their defaults. Every call loads a record of its
+own, so that a test may change what it was given.
 """
 
 from __future__ import annotations

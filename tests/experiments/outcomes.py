@@ -15,8 +15,12 @@ OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").rea
 
 
 def assert_as_in_the_readme(name: str, claims: Sequence[Claim]) -> None:
-    """`claims` of a run with default settings, or with smaller ones that come to the same: verdicts, and numbers as printed."""
-    assert outcome(name, [claim.as_dict() for claim in claims]) == OUTCOMES[name], "run it again, then `make tables`"
+    """`claims` of a run with default settings, or with smaller ones that come to the same:
+    verdicts, and numbers as printed.
+    """
+    assert outcome(name, [claim.as_dict() for claim in claims]) == OUTCOMES[name], (
+        "run it again, then `make tables`"
+    )
 
 
 def verdicts_of(experiment: Experiment, record: Any, words: str) -> set[str]:

@@ -51,7 +51,9 @@ def test_rare_distinct_tokens_fall_when_contexts_are_short_and_none_when_they_ar
 
 
 def test_short_contexts_are_outside_the_assumption_of_theorem_2(record):
-    by_length = dict(zip(record.length.values.tolist(), verdicts(at_finite_length(record)), strict=True))
+    by_length = dict(
+        zip(record.length.values.tolist(), verdicts(at_finite_length(record)), strict=True)
+    )
     assert by_length == {32: OUTSIDE, 128: OUTSIDE, 512: HOLDS, 2048: HOLDS}
 
 
@@ -64,8 +66,14 @@ def test_one_distinct_token_that_falls_for_a_moment_is_seen(record):
 
 
 def test_a_speed_half_a_percent_off_is_seen(record):
-    claims = along_flow(record.assign(one_common=1.005 * record.one_common, several_common=1.005 * record.several_common))
-    assert sum(claim.verdict == FAILS for claim in claims) == 3  # the formulas; signs, order and symmetry stay
+    claims = along_flow(
+        record.assign(
+            one_common=1.005 * record.one_common, several_common=1.005 * record.several_common
+        )
+    )
+    assert (
+        sum(claim.verdict == FAILS for claim in claims) == 3
+    )  # the formulas; signs, order and symmetry stay
 
 
 def test_common_tokens_in_the_wrong_order_and_broken_symmetry_are_seen(record):
@@ -79,7 +87,9 @@ def test_common_tokens_in_the_wrong_order_and_broken_symmetry_are_seen(record):
 
 def test_joint_descent_three_times_as_fast_would_confirm_the_printed_lemma(record):
     lemma, _, *_ = EXPERIMENT.claims(record)
-    assert 2 < lemma.relation.printed / lemma.relation.corrected < 3  # less than K = 3: the drive falls with the common token
+    assert (
+        2 < lemma.relation.printed / lemma.relation.corrected < 3
+    )  # less than K = 3: the drive falls with the common token
     faster = lemma.relation.printed / lemma.measured * record.descent_logits
     lemma, gap, *_ = EXPERIMENT.claims(record.assign(descent_logits=faster))
     assert verdicts([lemma, gap]) == [FAILS, FAILS]
@@ -102,7 +112,11 @@ def test_falling_tokens_at_length_512_make_the_claim_fail(record):
 def test_classes_that_overlap_too_much_are_outside_assumption_2():
     small = {"descent_steps": 20, "descent_seeds": 1, "lengths": (16,), "steps": 3, "seeds": 2}
     claims = EXPERIMENT.claims(record_of("attention-fates", overlap=0.4, t1=100.0, **small))
-    by_theorem = [claim.verdict for claim in claims if claim.statement.number in ("Theorem 2(b)", "Corollary 2")]
+    by_theorem = [
+        claim.verdict
+        for claim in claims
+        if claim.statement.number in ("Theorem 2(b)", "Corollary 2")
+    ]
     assert set(by_theorem) == {OUTSIDE}
 
 
@@ -110,7 +124,14 @@ def test_the_table_holds_every_panel_and_the_figure_draws_from_the_record_alone(
     rows = EXPERIMENT.rows(record)
     assert {tuple(row) for row in rows} == {("case", "token", "quantity", "predicted", "measured")}
     cases = {row["case"] for row in rows}
-    assert {"SGD, T = 32", "syn-medium-10", "flow (C), one common token", "joint descent, Lemma 4 as printed"} <= cases
+    assert {
+        "SGD, T = 32",
+        "syn-medium-10",
+        "flow (C), one common token",
+        "joint descent, Lemma 4 as printed",
+    } <= cases
     flow = [row for row in rows if row["case"].startswith("flow")]
-    np.testing.assert_allclose([row["measured"] for row in flow], [row["predicted"] for row in flow], rtol=1e-6)
+    np.testing.assert_allclose(
+        [row["measured"] for row in flow], [row["predicted"] for row in flow], rtol=1e-6
+    )
     assert len(EXPERIMENT.figure(record).axes) == 5

@@ -25,17 +25,25 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_plain_descent_has_the_published_share_of_theorem_1(record):
-    share = {row["time_over_scan_time"]: row["plain_over_theorem_1"] for row in EXPERIMENT.rows(record)}
+    share = {
+        row["time_over_scan_time"]: row["plain_over_theorem_1"] for row in EXPERIMENT.rows(record)
+    }
     published = {0.5: 0.010, 1.0: 0.026, 2.0: 0.050, 10.0: 0.100, 40.0: 0.151}
     for look, value in published.items():
         assert share[look] == pytest.approx(value, rel=0.1)
 
 
 def test_equal_overlaps_have_the_published_coefficients():
-    """M = 2000, K = 4, overlap .05: beta .046248, as printed .045247; outside Assumption 2, exact all the same."""
+    """M = 2000, K = 4, overlap .05: beta .046248, as printed .045247; outside Assumption 2, exact
+    all the same.
+    """
     record = record_of("backprop-gradient", overlaps=(0.05,) * 6, looks=(0.5, 1.0), random_sets=2)
     claims = list(EXPERIMENT.claims(record))
-    sign = next(claim for claim in claims if isinstance(claim.relation, Erratum) and claim.relation.number == "0.8")
+    sign = next(
+        claim
+        for claim in claims
+        if isinstance(claim.relation, Erratum) and claim.relation.number == "0.8"
+    )
     assert sign.relation.printed == pytest.approx(0.045247, abs=1e-6)
     assert sign.measured == pytest.approx(0.046248, abs=1e-6)
     assert sign.verdict == HOLDS
@@ -65,7 +73,11 @@ def test_the_figure_has_dots_for_both_gradients_and_lines_for_both_theories(reco
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"overlaps": (0.1, 0.2)}, "overlaps"), ({"overlaps": (0.6, 0.6, 0.6)}, "overlaps"), ({"looks": (1.0, 1.001)}, "looks")],
+    [
+        ({"overlaps": (0.1, 0.2)}, "overlaps"),
+        ({"overlaps": (0.6, 0.6, 0.6)}, "overlaps"),
+        ({"looks": (1.0, 1.001)}, "looks"),
+    ],
 )
 def test_settings_that_make_no_sense_are_named(settings, named):
     with pytest.raises(InputError, match=named):

@@ -1,4 +1,6 @@
-"""Rate ratios: every verdict as expected, and a flow that broke, or kept whole, where theory does not say so would be seen."""
+"""Rate ratios: every verdict as expected, and a flow that broke, or kept whole, where theory does
+not say so would be seen.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,19 @@ def test_a_flow_that_stood_still_below_ratio_one_would_confirm_the_summary(recor
 def test_distinct_tokens_that_rise_in_unequal_classes_would_contradict_us(record):
     """As in the theory's flow: the broken assumption breaks nothing, and no token has turned."""
     risen = record.assign(unequal_logits=record.unequal_reduced)
-    seen = {"slow decoder", "rate ratio, classes alike", "rate ratio, classes not alike", "when a token turns"}
+    seen = {
+        "slow decoder",
+        "rate ratio, classes alike",
+        "rate ratio, classes not alike",
+        "when a token turns",
+    }
     assert unexpected(risen) == seen | {"plain descent with memory", "order under plain descent"}
 
 
 def test_a_turn_at_another_height_would_put_the_border_elsewhere(record):
-    assert unexpected(record.assign(equal_rates_turn=0.5 * record.equal_rates_turn)) >= {"when a token turns"}
+    assert unexpected(record.assign(equal_rates_turn=0.5 * record.equal_rates_turn)) >= {
+        "when a token turns"
+    }
 
 
 def test_ratios_at_which_nothing_breaks_give_no_surprise():

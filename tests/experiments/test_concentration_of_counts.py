@@ -17,7 +17,11 @@ def record():
 
 
 def failing(record):
-    return [claim.statement.number for claim in EXPERIMENT.claims(record) if claim.verdict == FAILS and not claim.breaks]
+    return [
+        claim.statement.number
+        for claim in EXPERIMENT.claims(record)
+        if claim.verdict == FAILS and not claim.breaks
+    ]
 
 
 def test_every_verdict_is_the_expected_one(record):
@@ -28,12 +32,20 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_draws_of_a_run_add_up_to_its_steps(record):
-    np.testing.assert_array_equal(record.draws.sum("class"), np.broadcast_to(record.n_steps, (100, record.sizes["n_steps"])).T)
+    np.testing.assert_array_equal(
+        record.draws.sum("class"), np.broadcast_to(record.n_steps, (100, record.sizes["n_steps"])).T
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "source"),
-    [("draws", "Lemma 10"), ("height", "Lemma 11"), ("error", "Lemma 12"), ("error", "Corollary 1"), ("height", "Theorem 5")],
+    [
+        ("draws", "Lemma 10"),
+        ("height", "Lemma 11"),
+        ("error", "Lemma 12"),
+        ("error", "Corollary 1"),
+        ("height", "Theorem 5"),
+    ],
 )
 def test_twice_the_measured_value_is_outside_its_bound(record, name, source):
     assert source in failing(record.assign({name: 2 * record[name]}))

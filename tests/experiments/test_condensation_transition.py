@@ -28,7 +28,9 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_an_arrival_a_thousandth_of_a_step_late_is_seen(record):
-    assert verdicts(record.assign(arrival=record.arrival + 1e-3), "against the start alone") == {FAILS}
+    assert verdicts(record.assign(arrival=record.arrival + 1e-3), "against the start alone") == {
+        FAILS
+    }
 
 
 def test_another_clock_is_seen(record):
@@ -46,12 +48,18 @@ def test_an_amplitude_that_falls_once_is_seen(record):
 
 
 def test_a_last_time_that_is_the_first_would_agree_with_the_paper(record):
-    assert verdicts(record.assign(last_time_off=record.first_time_near), "T_2, which eq. 113 estimates") == {FAILS}
+    assert verdicts(
+        record.assign(last_time_off=record.first_time_near), "T_2, which eq. 113 estimates"
+    ) == {FAILS}
 
 
 def test_row_sums_that_move_and_a_frozen_part_that_drifts_are_seen(record):
-    assert verdicts(record.assign(row_sum_speed=record.row_sum_speed + 1e-12), "d(W_1 1)/dt") == {FAILS}
-    assert verdicts(record.assign(frozen_drift=record.frozen_drift + 1e-8), "R_0 without attention") == {FAILS}
+    assert verdicts(record.assign(row_sum_speed=record.row_sum_speed + 1e-12), "d(W_1 1)/dt") == {
+        FAILS
+    }
+    assert verdicts(
+        record.assign(frozen_drift=record.frozen_drift + 1e-8), "R_0 without attention"
+    ) == {FAILS}
 
 
 def test_a_remainder_that_is_not_small_with_the_start_is_seen(record):
@@ -60,13 +68,19 @@ def test_a_remainder_that_is_not_small_with_the_start_is_seen(record):
 
 
 def test_who_never_arrives_is_late(record):
-    assert verdicts(record.assign(arrival=np.nan * record.arrival), "smallest start and largest δ") == {FAILS}
+    assert verdicts(
+        record.assign(arrival=np.nan * record.arrival), "smallest start and largest δ"
+    ) == {FAILS}
 
 
 @pytest.fixture(scope="module")
 def hasty():
-    """Attention takes over from the largest start before the smallest shortfall; the last law is nearly uniform."""
-    return EXPERIMENT.run(Settings(laws=("0.5 of 8", "0.5 of 6", "0.34 of 3"), stays=(0.5, 0.8, 0.5), seeds=1))
+    """Attention takes over from the largest start before the smallest shortfall; the last law is
+    nearly uniform.
+    """
+    return EXPERIMENT.run(
+        Settings(laws=("0.5 of 8", "0.5 of 6", "0.34 of 3"), stays=(0.5, 0.8, 0.5), seeds=1)
+    )
 
 
 def test_laws_beyond_the_hypotheses_are_outside(hasty):
@@ -80,15 +94,28 @@ def test_laws_beyond_the_hypotheses_are_outside(hasty):
 
 
 def test_laws_at_the_edge_of_the_hypotheses_give_no_surprise():
-    """Attention takes over early, or before any arrival; two tokens, where what is left over is soon rounding; δ not small beside
-    1 - π₁.
+    """Attention takes over early, or before any arrival; two tokens, where what is left over is
+    soon rounding; δ not small beside 1 - π₁.
     """
-    laws = {"0.6 of 20": 0.6, "0.3 of 20": 0.9, "0.5 of 40": 0.99, "0.7 of 2": 0.5, "0.95 of 4": 0.9}
+    laws = {
+        "0.6 of 20": 0.6,
+        "0.3 of 20": 0.9,
+        "0.5 of 40": 0.99,
+        "0.7 of 2": 0.5,
+        "0.95 of 4": 0.9,
+    }
     edge = EXPERIMENT.run(Settings(laws=tuple(laws), stays=tuple(laws.values()), seeds=(5, 6, 7)))
     assert np.isnan(edge.arrival_predicted.sel(law="0.3 of 20", init_scale=1e-2)).all()
     assert [claim.label for claim in EXPERIMENT.claims(edge) if claim.is_surprise] == []
-    for law, part in (("π₁ 0.6", "|W_Q| + |W_K|, until T_2"), ("π₁ 0.95", "per e-fold of a smaller δ")):
-        assert {claim.verdict for claim in EXPERIMENT.claims(edge) if part in claim.label and law in claim.label} == {OUTSIDE}
+    for law, part in (
+        ("π₁ 0.6", "|W_Q| + |W_K|, until T_2"),
+        ("π₁ 0.95", "per e-fold of a smaller δ"),
+    ):
+        assert {
+            claim.verdict
+            for claim in EXPERIMENT.claims(edge)
+            if part in claim.label and law in claim.label
+        } == {OUTSIDE}
 
 
 def test_two_sizes_of_the_start_are_too_few():

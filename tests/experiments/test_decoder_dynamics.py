@@ -26,13 +26,21 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_remark_1_has_the_published_numbers(record):
     *_, few, _ = EXPERIMENT.claims(record)
-    assert few.relation.printed == pytest.approx(6.215, abs=1e-3)  # 6.211 with the continuous height
+    assert few.relation.printed == pytest.approx(
+        6.215, abs=1e-3
+    )  # 6.211 with the continuous height
     assert float(record.plain_logit[0]) == pytest.approx(7.774, abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("name", "change", "n_more"),
-    [("ray_error", 1e-11, 1), ("disturbance", 1e-11, 1), ("height", -1e-9, 1), ("height", 0.1, 3), ("plain_logit", 0.5, 2)],
+    [
+        ("ray_error", 1e-11, 1),
+        ("disturbance", 1e-11, 1),
+        ("height", -1e-9, 1),
+        ("height", 0.1, 3),
+        ("plain_logit", 0.5, 2),
+    ],
 )
 def test_wrong_measurements_make_the_claims_fail(record, name, change, n_more):
     assert failing(record.assign({name: record[name] + change})) >= failing(record) + n_more

@@ -31,7 +31,9 @@ def runs(monkeypatch, tmp_path) -> list[Settings]:
         return xr.Dataset({"x": ("time", np.arange(settings.size))})
 
     monkeypatch.setenv("SACCADE_TEST_RUNS", str(tmp_path))
-    monkeypatch.setattr(default_runs, "experiment", lambda name: SimpleNamespace(settings=Settings, run=slow))
+    monkeypatch.setattr(
+        default_runs, "experiment", lambda name: SimpleNamespace(settings=Settings, run=slow)
+    )
     return made
 
 

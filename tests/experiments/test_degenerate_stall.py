@@ -65,7 +65,11 @@ def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):
     monkeypatch.setattr(stage_fits, "escape_time", lambda *stages: true(*stages) / 10)
     stuck = EXPERIMENT.run(Settings(**SMALL | {"t1": 200.0, "n_times": 60}))
     assert np.isinf(stuck.escape_time).all()
-    assert verdicts(stuck, "escape time") == verdicts(stuck, "time at which the flow leaves") == {FAILS}
+    assert (
+        verdicts(stuck, "escape time")
+        == verdicts(stuck, "time at which the flow leaves")
+        == {FAILS}
+    )
 
 
 def test_a_flow_that_leaves_long_before_or_after_its_time_is_seen(record):
@@ -81,26 +85,45 @@ def test_powers_are_not_asked_where_the_rates_themselves_are_no_first_power(reco
 
 
 def test_powers_are_not_asked_where_the_next_plateau_is_just_above_the_threshold(record):
-    """Here a flow slows down to a plateau that falls with the root of the asymmetry: for 0.0006 it is at 0.06."""
+    """Here a flow slows down to a plateau that falls with the root of the asymmetry: for 0.0006 it
+    is at 0.06.
+    """
     settings = Settings(**SMALL)
     chain = settings.chain(0.3, 0.0006)
     rate = degenerate_points.transverse_rate(chain, degenerate_points.rank_one_point(chain))
-    t1 = stage_fits.escape_time(degenerate_stall._stages(chain, rate), 1e-3, degenerate_stall.ESCAPED)
+    t1 = stage_fits.escape_time(
+        degenerate_stall._stages(chain, rate), 1e-3, degenerate_stall.ESCAPED
+    )
     slowed = degenerate_stall._left(settings, chain, 1e-3, t1).growth / rate
     assert 0.3 < slowed < 0.5
     low = record.assign(escape_growth=slowed * record.escape_rate + 0 * record.escape_growth)
-    found = [claim for claim in EXPERIMENT.claims(low) if "power of the asymmetry in the escape time" in claim.label]
+    found = [
+        claim
+        for claim in EXPERIMENT.claims(low)
+        if "power of the asymmetry in the escape time" in claim.label
+    ]
     assert {claim.verdict for claim in found} == {OUTSIDE}
-    assert all([one.name for one in claim.unmet] == ["next plateau not just above the threshold"] for claim in found)
+    assert all(
+        [one.name for one in claim.unmet] == ["next plateau not just above the threshold"]
+        for claim in found
+    )
 
 
 def test_deviations_that_cancel_over_all_asymmetries_are_seen_between_neighbours(record):
     """Local powers 1.43 and 0.57, which a fit over all would take for 1."""
-    three = xr.concat([record, record.isel(asymmetry=[-1]).assign_coords(asymmetry=[0.0025])], "asymmetry", data_vars="minimal")
+    three = xr.concat(
+        [record, record.isel(asymmetry=[-1]).assign_coords(asymmetry=[0.0025])],
+        "asymmetry",
+        data_vars="minimal",
+    )
     asymmetry = three.asymmetry.values
     bent = three.assign(escape_rate=("asymmetry", asymmetry * np.array([1.0, 0.742, 1.0])))
     assert abs(degenerate_stall.power(asymmetry, bent.escape_rate) - 1) < 0.01
-    found = [claim for claim in EXPERIMENT.claims(bent) if "power of the asymmetry in the escape time" in claim.label]
+    found = [
+        claim
+        for claim in EXPERIMENT.claims(bent)
+        if "power of the asymmetry in the escape time" in claim.label
+    ]
     assert {claim.verdict for claim in found} == {OUTSIDE}
     assert all("asymmetries small" in [one.name for one in claim.unmet] for claim in found)
 
@@ -121,7 +144,9 @@ def test_a_point_at_which_attention_has_not_grown_is_refused(monkeypatch):
 
 def test_a_stay_beyond_the_critical_one_is_outside_the_claims_of_the_stall(record):
     longer = with_settings(record.copy(), Settings(**SMALL, stays=(0.6, 0.6)))
-    stalled = [claim.verdict for claim in EXPERIMENT.claims(longer) if "equal rare tokens" in claim.label]
+    stalled = [
+        claim.verdict for claim in EXPERIMENT.claims(longer) if "equal rare tokens" in claim.label
+    ]
     assert stalled == [OUTSIDE, OUTSIDE]
 
 

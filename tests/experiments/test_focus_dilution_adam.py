@@ -18,7 +18,16 @@ from tools.readme_tables import filled
 
 @pytest.fixture(scope="module")
 def small():
-    return record_of("focus-dilution-adam", steps=600, seeds=3, saves=60, batch=64, context=31, sequences=499, t1=200.0)
+    return record_of(
+        "focus-dilution-adam",
+        steps=600,
+        seeds=3,
+        saves=60,
+        batch=64,
+        context=31,
+        sequences=499,
+        t1=200.0,
+    )
 
 
 def test_noise_free_adam_moves_every_token_alike(small):
@@ -29,7 +38,9 @@ def test_noise_free_adam_moves_every_token_alike(small):
 
 def test_epsilon_is_what_noise_free_adam_waits_for(small):
     """Same start, same gradients: only the size below which Adam stops rescaling them differs."""
-    usual, sensitive = (adam.moved_at(small.sel(regime=f"noise-free{name}")) for name in ("", ", small epsilon"))
+    usual, sensitive = (
+        adam.moved_at(small.sel(regime=f"noise-free{name}")) for name in ("", ", small epsilon")
+    )
     assert sensitive.notnull().all()
     assert (usual.fillna(np.inf) > sensitive).all()
 
@@ -49,14 +60,22 @@ def test_other_settings_are_outside_the_claims(small):
 
 def test_what_the_readme_says_is_measured_by_claims(small):
     """The words only: with these settings the numbers are others."""
-    sentence = filled("focus-dilution-adam", EXPERIMENT.finding, [claim.as_dict() for claim in EXPERIMENT.claims(small)])
-    words, kept = (re.sub(r"\d+", "", text) for text in (sentence, OUTCOMES["focus-dilution-adam"]["finding"]))
+    sentence = filled(
+        "focus-dilution-adam",
+        EXPERIMENT.finding,
+        [claim.as_dict() for claim in EXPERIMENT.claims(small)],
+    )
+    words, kept = (
+        re.sub(r"\d+", "", text) for text in (sentence, OUTCOMES["focus-dilution-adam"]["finding"])
+    )
     assert words == kept
 
 
 def test_the_table_has_a_row_for_every_run(small):
     rows = EXPERIMENT.rows(small)
-    assert [(row["regime"], row["seed"]) for row in rows] == [(name, seed) for name in adam.REGIMES for seed in range(3)]
+    assert [(row["regime"], row["seed"]) for row in rows] == [
+        (name, seed) for name in adam.REGIMES for seed in range(3)
+    ]
 
 
 def by_default(small):

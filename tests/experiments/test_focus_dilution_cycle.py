@@ -1,4 +1,6 @@
-"""The whole staircase: the replicated event table, claims that can fail, any order of tokens, and the file of events."""
+"""The whole staircase: the replicated event table, claims that can fail, any order of tokens, and
+the file of events.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ import pytest
 
 from saccade.cli import main
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution.focus_dilution_cycle import EXPERIMENT, Settings, events_of
+from saccade.experiments.focus_and_dilution.focus_dilution_cycle import (
+    EXPERIMENT,
+    Settings,
+    events_of,
+)
 from saccade.lab.claim import FAILS, HOLDS, REPLICATION
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
@@ -24,7 +30,9 @@ def record():
 
 @pytest.fixture(scope="module")
 def paper():
-    return record_of("focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=3000.0)
+    return record_of(
+        "focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=3000.0
+    )
 
 
 def verdicts(record):
@@ -58,7 +66,10 @@ def test_weights_that_drift_fail_the_invariants_and_a_rise_fails_the_loss(record
     ramp = 1e-6 * record.time / record.time.max()
     assert failed(record.assign(embedding=record.embedding * (1 + ramp)), "W₁W₁ᵀ") == 1
     assert failed(record.assign(key_matrix=record.key_matrix * (1 + ramp)), "largest drift") == 2
-    assert failed(record.assign(loss=record.loss + 1e-3 * np.sin(record.time)), "rise of the loss") == 1
+    assert (
+        failed(record.assign(loss=record.loss + 1e-3 * np.sin(record.time)), "rise of the loss")
+        == 1
+    )
 
 
 def test_attention_matrices_that_grow_first_fail_the_condensation(record):
@@ -79,7 +90,13 @@ def test_the_paper_s_law_shows_every_stage_in_order_and_a_second_cycle(paper):
     assert not any(claim.against == REPLICATION for claim in claims)
     assert {claim.verdict for claim in claims} == {HOLDS}
     names = [event.name for event in events_of(paper)]
-    assert names[:5] == ["condensation", "attention_frozen", "focus_onset", "focus_peak", "dilution"]
+    assert names[:5] == [
+        "condensation",
+        "attention_frozen",
+        "focus_onset",
+        "focus_peak",
+        "dilution",
+    ]
     assert {"new_direction", "next_cycle"} <= set(names)
 
 
@@ -87,15 +104,25 @@ def test_tokens_in_another_order_have_the_same_events_under_their_new_names(pape
     new_name = np.array([2, 0, 3, 1])  # of tokens 0, 1, 2, 3
     order = np.argsort(new_name)
     turned = paper.isel(token=order, query=order, next_token=order)
-    expected = sorted((e.name, -1 if e.query is None else int(new_name[e.query]), e.time) for e in events_of(paper))
-    assert sorted((e.name, -1 if e.query is None else e.query, e.time) for e in events_of(turned)) == expected
+    expected = sorted(
+        (e.name, -1 if e.query is None else int(new_name[e.query]), e.time)
+        for e in events_of(paper)
+    )
+    assert (
+        sorted((e.name, -1 if e.query is None else e.query, e.time) for e in events_of(turned))
+        == expected
+    )
 
 
 def test_a_run_that_diverged_still_has_its_events_claims_table_and_figure(paper):
     reached = paper.time <= 1000
     weights = ("attention", "loss", "embedding", "projection", "query_matrix", "key_matrix")
     broken = paper.assign({name: paper[name].where(reached) for name in weights})
-    assert {event.name for event in events_of(broken)} >= {"focus_peak", "dilution", "new_direction"}
+    assert {event.name for event in events_of(broken)} >= {
+        "focus_peak",
+        "dilution",
+        "new_direction",
+    }
     assert all(event.time <= 1000 for event in events_of(broken))
     assert len(list(EXPERIMENT.claims(broken))) == 8
     assert len(EXPERIMENT.rows(broken)) == 1501
@@ -114,7 +141,9 @@ def test_theory_with_one_direction_tells_attention_until_a_second_opens_and_then
     assert [row[0] is None for row in frame["theory"]] == [time > opened for time in frame["times"]]
 
 
-@pytest.mark.parametrize("settings", [{"stationary": (0.25,) * 4}, {"init_scale": 1.0}, {"t1": 1e-6}])
+@pytest.mark.parametrize(
+    "settings", [{"stationary": (0.25,) * 4}, {"init_scale": 1.0}, {"t1": 1e-6}]
+)
 def test_where_theory_has_nothing_to_follow_the_run_stands_alone(settings):
     record = EXPERIMENT.run(Settings(t1=settings.pop("t1", 5.0), n_times=150, **settings))
     assert record.predicted_attention.shape == record.attention.shape
@@ -132,17 +161,50 @@ def test_the_table_holds_what_the_figure_shows(record):
 
 
 def test_the_command_takes_a_law_and_writes_its_events(tmp_path, capsys):
-    arguments = ["--stationary", "0.05", "0.75", "0.01", "0.19", "--stay", "0.3", "--init-scale", "1e-2", "--t1", "300"]
-    assert main(["run", "focus-dilution-cycle", *arguments, "--seed", "5", "--n-times", "400", "--out", str(tmp_path)]) == 0
+    arguments = [
+        "--stationary",
+        "0.05",
+        "0.75",
+        "0.01",
+        "0.19",
+        "--stay",
+        "0.3",
+        "--init-scale",
+        "1e-2",
+        "--t1",
+        "300",
+    ]
+    assert (
+        main(
+            [
+                "run",
+                "focus-dilution-cycle",
+                *arguments,
+                "--seed",
+                "5",
+                "--n-times",
+                "400",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     folder = tmp_path / "focus-dilution-cycle"
     with (folder / "events.csv").open(newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["event", "query", "time", "value"]
-    assert [row[1] for row in rows[1:] if row[0] in ("condensation", "focus_onset", "new_direction")] == ["", ""]
-    assert {row[1] for row in rows if row[0] == "focus_peak"} == {"3"}  # the second most frequent; the most frequent is token 1
+    assert [
+        row[1] for row in rows[1:] if row[0] in ("condensation", "focus_onset", "new_direction")
+    ] == ["", ""]
+    assert {row[1] for row in rows if row[0] == "focus_peak"} == {
+        "3"
+    }  # the second most frequent; the most frequent is token 1
     times = [float(row[2]) for row in rows[1:]]
     assert times == sorted(times)
-    assert json.loads((folder / "about.json").read_text())["settings"].startswith('{"stationary": [0.05, 0.75')
+    assert json.loads((folder / "about.json").read_text())["settings"].startswith(
+        '{"stationary": [0.05, 0.75'
+    )
     capsys.readouterr()
 
 

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution.focus_sign import EXPERIMENT, RANDOM, Settings, chains, seen_signs
+from saccade.experiments.focus_and_dilution.focus_sign import (
+    EXPERIMENT,
+    RANDOM,
+    Settings,
+    chains,
+    seen_signs,
+)
 from saccade.experiments.focus_and_dilution.stage_fits import focus_rate
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
@@ -51,17 +57,27 @@ def test_one_query_of_one_chain_on_the_wrong_side_is_seen(record):
 
 def test_a_sign_that_is_always_positive_is_seen(record):
     assert verdicts(record.assign(tilt=np.abs(record.tilt)), "all queries tilt") == [FAILS, FAILS]
-    assert verdicts(record.assign(key_cosine=np.abs(record.key_cosine)), "queries and keys") == [FAILS, FAILS]
-    assert verdicts(record.assign(logit_cosine=np.abs(record.logit_cosine)), "π πᵀ") == [FAILS, FAILS]
+    assert verdicts(record.assign(key_cosine=np.abs(record.key_cosine)), "queries and keys") == [
+        FAILS,
+        FAILS,
+    ]
+    assert verdicts(record.assign(logit_cosine=np.abs(record.logit_cosine)), "π πᵀ") == [
+        FAILS,
+        FAILS,
+    ]
 
 
 def test_rates_one_percent_off_and_missing_ones_are_seen(record):
     assert verdicts(record.assign(rate=1.01 * record.rate), "growth rate") == [FAILS, FAILS]
-    assert verdicts(record.assign(rate=record.rate.where(record.start == RANDOM)), "growth rate") == [FAILS, HOLDS]
+    assert verdicts(
+        record.assign(rate=record.rate.where(record.start == RANDOM)), "growth rate"
+    ) == [FAILS, HOLDS]
 
 
 def test_attention_as_fast_as_condensation_decides_nothing_from_a_random_start(record):
-    assert verdicts(record.assign(condensation_rate=0.01 * record.condensation_rate), "all queries tilt") == [HOLDS, OUTSIDE]
+    assert verdicts(
+        record.assign(condensation_rate=0.01 * record.condensation_rate), "all queries tilt"
+    ) == [HOLDS, OUTSIDE]
 
 
 def test_a_tilt_ten_percent_off_the_replication_is_seen(record):

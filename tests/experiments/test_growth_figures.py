@@ -28,13 +28,17 @@ def test_curves_that_are_two_thousandths_off_fail(record):
 
 
 def test_heights_at_the_snap_that_depend_on_the_rates_fail(record):
-    wrong = record.assign(bound_at_snap=record.bound_at_snap * (1 + 1e-5 * record.bound_at_snap.curve))
+    wrong = record.assign(
+        bound_at_snap=record.bound_at_snap * (1 + 1e-5 * record.bound_at_snap.curve)
+    )
     failed = [claim.title for claim in EXPERIMENT.claims(wrong) if claim.verdict == FAILS]
     assert failed == ["spread of the growth bound at t0 over rates"] * 2
 
 
 def test_a_wrong_premise_fails_theorem_4_and_its_errata(record):
-    wrong = record.assign(premise_growth=record.premise_growth + 1e-5, late_crossing=2 * record.late_crossing)
+    wrong = record.assign(
+        premise_growth=record.premise_growth + 1e-5, late_crossing=2 * record.late_crossing
+    )
     wrong = wrong.assign(premise_distance=1.001 * record.premise_distance)
     assert [claim.verdict for claim in EXPERIMENT.claims(wrong)][-4:] == [FAILS] * 4
 

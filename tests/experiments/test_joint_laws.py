@@ -16,7 +16,11 @@ def record():
 
 
 def failing(record):
-    return [claim.title for claim in EXPERIMENT.claims(record) if claim.verdict == FAILS and not claim.breaks]
+    return [
+        claim.title
+        for claim in EXPERIMENT.claims(record)
+        if claim.verdict == FAILS and not claim.breaks
+    ]
 
 
 def test_the_laws_hold_and_each_broken_assumption_breaks_them(record):
@@ -35,16 +39,23 @@ def test_the_laws_hold_and_each_broken_assumption_breaks_them(record):
 
 def test_logits_that_do_not_follow_the_weights_are_seen(record):
     other = record.logits.copy(data=np.roll(record.logits.values, 4, axis=1))
-    assert failing(record.assign(logits=other)) == ["correlation of logits with those predicted from the weights above"]
+    assert failing(record.assign(logits=other)) == [
+        "correlation of logits with those predicted from the weights above"
+    ]
 
 
 def test_a_percent_of_drift_in_the_weights_is_seen(record):
     assert len(failing(record.assign(weight=1.01 * record.weight))) == 1
-    assert len(failing(record.assign(log_distance=1.01 * record.log_distance))) == 1  # the delay; ratios stay
+    assert (
+        len(failing(record.assign(log_distance=1.01 * record.log_distance))) == 1
+    )  # the delay; ratios stay
     assert len(failing(record.assign(drift=record.drift + 1e-3))) == 3
 
 
 def test_entropy_that_does_not_return_is_seen(record):
     falling = record.entropy.copy(data=np.minimum.accumulate(record.entropy.values))
     assert failing(record.assign(entropy=falling)) == ["entropy of attention at the end, nats"]
-    assert len(failing(record.assign(settled=record.settled.copy(data=record.settled.values[::-1])))) == 1
+    assert (
+        len(failing(record.assign(settled=record.settled.copy(data=record.settled.values[::-1]))))
+        == 1
+    )

@@ -27,7 +27,9 @@ def test_a_border_of_sgd_elsewhere_would_be_seen(record):
     for multiple, mass in ((0.8, 1.0), (1.2, 1.0), (2.3, 1.0), (2.75, 0.4)):
         moved = record.limit_mass.where(record.limit != multiple, mass)
         wrong = record.limit_wrong_way.where(record.limit != multiple, 0.0)
-        assert unexpected(record.assign(limit_mass=moved, limit_wrong_way=wrong)) == {"large steps of attention"}
+        assert unexpected(record.assign(limit_mass=moved, limit_wrong_way=wrong)) == {
+            "large steps of attention"
+        }
 
 
 def test_sgd_that_kept_the_scan_where_steps_overshoot_would_be_seen(record):

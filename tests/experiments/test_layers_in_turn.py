@@ -1,4 +1,6 @@
-"""Several layers: every verdict as expected, and every claim able to fail; the tree's population against one drawn node by node."""
+"""Several layers: every verdict as expected, and every claim able to fail; the tree's population
+against one drawn node by node.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def record():
 
 
 def failing(record):
-    return [claim.title for claim in EXPERIMENT.claims(record) if claim.verdict == FAILS and not claim.breaks]
+    return [
+        claim.title
+        for claim in EXPERIMENT.claims(record)
+        if claim.verdict == FAILS and not claim.breaks
+    ]
 
 
 def test_layers_turn_together_and_the_lowest_obeys_the_joint_law(record):
@@ -33,7 +39,9 @@ def test_layers_turn_together_and_the_lowest_obeys_the_joint_law(record):
 
 def test_layers_that_turn_far_apart_do_not_freeze_or_do_not_fall_are_seen(record):
     known = len(failing(record))
-    assert len(failing(record.assign(turned=record.turned * xr_like(record.turned, [0.1, 1, 1])))) == 2  # lowest first: apart
+    assert (
+        len(failing(record.assign(turned=record.turned * xr_like(record.turned, [0.1, 1, 1])))) == 2
+    )  # lowest first: apart
     assert len(failing(record.assign(still_moving=record.still_moving + 0.5))) == known + 2
     assert len(failing(record.assign(entropy=1 + 0 * record.entropy))) == known + 2
 

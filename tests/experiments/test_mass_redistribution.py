@@ -29,7 +29,9 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_a_contrast_one_percent_off_is_seen(record):
-    assert verdicts(record.assign(contrast=1.01 * record.contrast), "largest relative gap") == {FAILS}
+    assert verdicts(record.assign(contrast=1.01 * record.contrast), "largest relative gap") == {
+        FAILS
+    }
 
 
 def test_growth_at_the_rate_of_the_queries_is_seen(record):
@@ -37,7 +39,9 @@ def test_growth_at_the_rate_of_the_queries_is_seen(record):
 
 
 def test_a_frequent_token_that_gains_would_agree_with_the_paper(record):
-    assert verdicts(record.assign(moved_high=abs(record.moved_high)), "at least 0, or falling too") == {FAILS}
+    assert verdicts(
+        record.assign(moved_high=abs(record.moved_high)), "at least 0, or falling too"
+    ) == {FAILS}
 
 
 def test_too_strong_attention_is_refused():
@@ -46,7 +50,9 @@ def test_too_strong_attention_is_refused():
 
 
 def test_ones_own_law_holds_and_one_of_unequal_low_tokens_is_refused():
-    found = EXPERIMENT.run(Settings(laws=("0.5 of 7", "0.36 of 3"), stays=(0.6,), n_times=300))  # the second is nearly even
+    found = EXPERIMENT.run(
+        Settings(laws=("0.5 of 7", "0.36 of 3"), stays=(0.6,), n_times=300)
+    )  # the second is nearly even
     assert {claim.verdict for claim in EXPERIMENT.claims(found) if not claim.breaks} == {HOLDS}
     with pytest.raises(InputError, match="`laws`"):
         EXPERIMENT.run(Settings(laws=("paper",), stays=(0.6,)))
@@ -62,5 +68,9 @@ def test_the_velocities_of_the_paper_are_held_against_the_flow_of_the_model(monk
     """Not against a formula of our own: a model whose flow is another is seen."""
     law = Settings().chains["0.6 of 4"]
     assert mass_redistribution._velocity_gap(law, law.chain) < 1e-14
-    monkeypatch.setattr(mass_redistribution, "velocity", lambda point, setting: RankOne(*(1.001 * part for part in point)))
+    monkeypatch.setattr(
+        mass_redistribution,
+        "velocity",
+        lambda point, setting: RankOne(*(1.001 * part for part in point)),
+    )
     assert mass_redistribution._velocity_gap(law, law.chain) > 1e-3

@@ -1,4 +1,6 @@
-"""Headline numbers: the same as in the table or the claims, under names that say which cell they belong to."""
+"""Headline numbers: the same as in the table or the claims, under names that say which cell they
+belong to.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,16 @@ def test_cells_are_named_by_the_axes_that_have_several_and_diverged_runs_do_not_
 def test_syn_small_attention_has_the_last_rows_of_its_table() -> None:
     asked, record, found = run("syn-small-attention", batch=17, context=11, seeds=3)
     for ratio in (1.0, 10.0):
-        rows = [row for row in asked.rows(record) if row["ratio"] == ratio and row["iteration"] == 48]
+        rows = [
+            row for row in asked.rows(record) if row["ratio"] == ratio and row["iteration"] == 48
+        ]
         assert len(rows) == 2
         for name in ("common_mass", "distinct_entropy", "loss"):
-            np.testing.assert_allclose(found[f"{name}, ratio {ratio:g}"], np.mean([row[f"{name}_mean"] for row in rows]), rtol=1e-5)
+            np.testing.assert_allclose(
+                found[f"{name}, ratio {ratio:g}"],
+                np.mean([row[f"{name}_mean"] for row in rows]),
+                rtol=1e-5,
+            )
         assert found[f"diverged, ratio {ratio:g}"] == 0
 
 
@@ -47,7 +55,9 @@ def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> No
         "seeds": 2,
     }
     asked, record, found = run("syn-medium-entropy", **settings)
-    np.testing.assert_allclose(found["entropy, lr_attention 1"], asked.rows(record)[0]["entropy_mean"], rtol=1e-6)
+    np.testing.assert_allclose(
+        found["entropy, lr_attention 1"], asked.rows(record)[0]["entropy_mean"], rtol=1e-6
+    )
     assert np.isnan(found["entropy, lr_attention 1e+12"])
     assert (found["diverged, lr_attention 1"], found["diverged, lr_attention 1e+12"]) == (0, 1)
     low, high = (asked.rows(record)[0][f"recall_at_{end}_mean"] for end in ("lowest", "highest"))
@@ -58,22 +68,40 @@ def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> No
 
 @pytest.fixture(scope="module")
 def cycle() -> tuple:
-    return run("focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=500.0, n_times=300)
+    return run(
+        "focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=500.0, n_times=300
+    )
 
 
-def test_the_cycle_has_the_first_of_its_events(cycle: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cycle_has_the_first_of_its_events(
+    cycle: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, record, found = cycle
     rows = asked.files(record)["events.csv"][1]
-    for name, kind in (("focus_time", "focus_peak"), ("dilution_time", "dilution"), ("new_direction_time", "new_direction")):
+    for name, kind in (
+        ("focus_time", "focus_peak"),
+        ("dilution_time", "dilution"),
+        ("new_direction_time", "new_direction"),
+    ):
         times = [row["time"] for row in rows if row["event"] == kind]
         np.testing.assert_equal(found[name], min(times, default=np.nan))
     table = asked.table(record)
-    assert found["highest_attention"] == max(row[f"attention_on_frequent_{query}"] for row in table for query in range(4))
+    assert found["highest_attention"] == max(
+        row[f"attention_on_frequent_{query}"] for row in table for query in range(4)
+    )
     np.testing.assert_allclose(found["excess_loss"], table[-1]["excess_loss"])
     peaks = [Event("focus_peak", query, 10.0 + query, 0.9, 0.1, "") for query in (2, 1)]
-    monkeypatch.setattr(focus_dilution_cycle, "events_of", lambda record: [*peaks, Event("new_direction", None, 3.0, 2.0, 0.1, "")])
+    monkeypatch.setattr(
+        focus_dilution_cycle,
+        "events_of",
+        lambda record: [*peaks, Event("new_direction", None, 3.0, 2.0, 0.1, "")],
+    )
     again = asked.headlines(record)
-    assert (again["focus_time"], again["new_direction_time"], again["n_directions"]) == (11.0, 3.0, 2.0)
+    assert (again["focus_time"], again["new_direction_time"], again["n_directions"]) == (
+        11.0,
+        3.0,
+        2.0,
+    )
     assert np.isnan(again["dilution_time"])
 
 

@@ -1,4 +1,6 @@
-"""Momentum and start of the published runs: every verdict as expected, and every claim able to fail."""
+"""Momentum and start of the published runs: every verdict as expected, and every claim able to
+fail.
+"""
 
 from __future__ import annotations
 

@@ -32,20 +32,30 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_the_first_direction_is_condensation_and_the_second_comes_off_the_plateau(record):
     first = record.opening_predicted_rate.sel(opening=1).values
-    np.testing.assert_allclose(first, [0.45950, 0.14256], rtol=2e-3)  # |pi| |pi - 1/d| of the paper's and of Zipf's law
-    assert record.opening_rate.sel(law="paper", opening=2).item() == pytest.approx(0.00807, rel=0.01)  # replication
+    np.testing.assert_allclose(
+        first, [0.45950, 0.14256], rtol=2e-3
+    )  # |pi| |pi - 1/d| of the paper's and of Zipf's law
+    assert record.opening_rate.sel(law="paper", opening=2).item() == pytest.approx(
+        0.00807, rel=0.01
+    )  # replication
 
 
 def test_a_rate_two_per_cent_off_fails(record):
-    assert verdicts(record.assign(opening_rate=1.02 * record.opening_rate), "growth rate of a direction") == {FAILS, OUTSIDE}
+    assert verdicts(
+        record.assign(opening_rate=1.02 * record.opening_rate), "growth rate of a direction"
+    ) == {FAILS, OUTSIDE}
 
 
 def test_a_pattern_of_the_wrong_sign_fails(record):
-    assert verdicts(record.assign(opening_other_cosine=-record.opening_other_cosine), "cosine of a direction") == {FAILS, OUTSIDE}
+    assert verdicts(
+        record.assign(opening_other_cosine=-record.opening_other_cosine), "cosine of a direction"
+    ) == {FAILS, OUTSIDE}
 
 
 def test_a_state_that_moves_is_outside_the_rule(record):
-    assert verdicts(record.assign(opening_drift=record.opening_drift + 0.1), "of a direction") == {OUTSIDE}
+    assert verdicts(record.assign(opening_drift=record.opening_drift + 0.1), "of a direction") == {
+        OUTSIDE
+    }
 
 
 def test_table_and_figure_hold_every_direction(record):
@@ -55,7 +65,9 @@ def test_table_and_figure_hold_every_direction(record):
 
 def test_a_run_too_short_for_a_second_direction_claims_none():
     record = EXPERIMENT.run(Settings(t1=100.0, n_times=60))
-    assert sum("growth rate of a direction" in claim.label for claim in EXPERIMENT.claims(record)) == 2
+    assert (
+        sum("growth rate of a direction" in claim.label for claim in EXPERIMENT.claims(record)) == 2
+    )
     assert verdicts(record, "second plateau") == {OUTSIDE}  # not reached, so nothing is decided
     EXPERIMENT.figure(record)
 

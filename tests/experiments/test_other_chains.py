@@ -1,4 +1,6 @@
-"""Chains that share a stationary distribution: every verdict as expected, and every claim able to fail."""
+"""Chains that share a stationary distribution: every verdict as expected, and every claim able to
+fail.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,18 @@ def record():
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [9, 1]
+    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [
+        9,
+        1,
+    ]
     assert_as_in_the_readme("other-chains", claims)
 
 
 def test_all_chains_have_the_stationary_distribution_but_not_the_same_table():
     tables = np.array([chain.transition for chain in chains(Settings()).values()])
-    np.testing.assert_allclose(Settings.stationary @ tables, np.tile(Settings.stationary, (9, 1)), atol=1e-12)
+    np.testing.assert_allclose(
+        Settings.stationary @ tables, np.tile(Settings.stationary, (9, 1)), atol=1e-12
+    )
     assert np.unique(np.round(tables, 6), axis=0).shape[0] == 9
 
 
@@ -44,17 +51,23 @@ def test_stages_in_another_order_or_missing_are_seen(record):
     late = record.stage_time.copy(deep=True)
     late[3, 1], late[3, 2] = record.stage_time.values[3, 2], record.stage_time.values[3, 1]
     assert verdicts(record.assign(stage_time=late), "order") == {FAILS}
-    assert verdicts(record.assign(stage_time=record.stage_time.where(record.stage != "dilution")), "order") == {FAILS}
+    assert verdicts(
+        record.assign(stage_time=record.stage_time.where(record.stage != "dilution")), "order"
+    ) == {FAILS}
 
 
 def test_rates_one_percent_off_in_one_chain_are_seen(record):
     factor = 1 + 0.01 * (record.chain == "Metropolis")
-    assert verdicts(record.assign(condensation_rate=factor * record.condensation_rate), "condensation, furthest") == {FAILS}
+    assert verdicts(
+        record.assign(condensation_rate=factor * record.condensation_rate), "condensation, furthest"
+    ) == {FAILS}
     assert verdicts(record.assign(focus_rate=factor * record.focus_rate), "growth rate") == {FAILS}
 
 
 def test_a_chain_with_the_rate_of_another_is_seen(record):
-    assert verdicts(record.assign(focus_rate=record.focus_rate.roll(chain=1)), "growth rate") == {FAILS}
+    assert verdicts(record.assign(focus_rate=record.focus_rate.roll(chain=1)), "growth rate") == {
+        FAILS
+    }
 
 
 def test_attention_that_does_not_focus_is_seen(record):

@@ -1,4 +1,6 @@
-"""Coupling of classes under plain descent: every verdict as expected, and one like Theorem 1's would be seen."""
+"""Coupling of classes under plain descent: every verdict as expected, and one like Theorem 1's
+would be seen.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,13 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_a_coupling_like_theorem_1s_would_contradict_us(record):
     like = record.assign(coupling=record.coupling * 0 + record.paper_coupling)
-    assert unexpected(like) == {"coupling of plain descent, any overlaps", "coupling of plain descent"}
+    assert unexpected(like) == {
+        "coupling of plain descent, any overlaps",
+        "coupling of plain descent",
+    }
 
 
 def test_an_early_form_that_held_to_the_end_would_contradict_us(record):
-    assert unexpected(record.assign(early_coupling=record.coupling)) == {"coupling of plain descent, any overlaps"}
+    assert unexpected(record.assign(early_coupling=record.coupling)) == {
+        "coupling of plain descent, any overlaps"
+    }

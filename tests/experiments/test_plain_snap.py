@@ -1,4 +1,6 @@
-"""What survives of Theorem 4 in plain gradient flow, and that a flow which followed theory would be seen."""
+"""What survives of Theorem 4 in plain gradient flow, and that a flow which followed theory would be
+seen.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,20 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_only_claims_at_fast_attention_are_outside_and_only_for_assumption_1c(record):
     outside = [claim for claim in EXPERIMENT.claims(record) if claim.verdict == OUTSIDE]
-    assert {condition.name for claim in outside for condition in claim.unmet} == {"Assumption 1(c), decoder faster than attention"}
+    assert {condition.name for claim in outside for condition in claim.unmet} == {
+        "Assumption 1(c), decoder faster than attention"
+    }
 
 
 def test_a_plain_flow_that_followed_theory_would_contradict_us(record):
-    unexpected = [claim for claim in EXPERIMENT.claims(record.assign(log_growth=record.reduced_growth)) if not claim.as_expected]
-    assert [claim.statement.number for claim in unexpected] == ["coupling of plain descent"] * 2 + ["snap under plain descent"]
+    unexpected = [
+        claim
+        for claim in EXPERIMENT.claims(record.assign(log_growth=record.reduced_growth))
+        if not claim.as_expected
+    ]
+    assert [claim.statement.number for claim in unexpected] == ["coupling of plain descent"] * 2 + [
+        "snap under plain descent"
+    ]
 
 
 def test_table_and_figure_show_every_flow(record):

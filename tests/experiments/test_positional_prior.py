@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.scan_and_snap.positional_prior import EXPERIMENT, OWN, PLACED, Settings, placed_classes
+from saccade.experiments.scan_and_snap.positional_prior import (
+    EXPERIMENT,
+    OWN,
+    PLACED,
+    Settings,
+    placed_classes,
+)
 from saccade.lab.claim import HOLDS
 from saccade.model.placed_pairwise import PlacedPairwise
 from tests.experiments.default_runs import record_of
@@ -18,7 +24,11 @@ def record():
 
 
 def failing(record):
-    return [claim.title for claim in EXPERIMENT.claims(record) if not claim.as_expected and not claim.breaks]
+    return [
+        claim.title
+        for claim in EXPERIMENT.claims(record)
+        if not claim.as_expected and not claim.breaks
+    ]
 
 
 def test_fates_and_order_follow_frequency_times_prior(record):
@@ -31,7 +41,9 @@ def test_fates_and_order_follow_frequency_times_prior(record):
 
 def test_slopes_in_the_wrong_order_are_seen(record):
     names = ("late", "early", "peak_b")
-    swapped = record.assign({name: record[name].copy(data=record[name].values[::-1]) for name in names})
+    swapped = record.assign(
+        {name: record[name].copy(data=record[name].values[::-1]) for name in names}
+    )
     assert len(failing(swapped)) == 4  # order, crossing, turning slope, clock of plain descent
 
 
@@ -47,12 +59,18 @@ def test_fates_that_depend_on_the_ratio_of_the_rates_are_seen(record):
         wrong = ended.copy()
         wrong[1, token] = sign * 0.1
         found = failing(record.assign(ratio_late=record.ratio_late.copy(data=wrong)))
-        assert "distinct tokens gain attention, the common token that is everywhere loses it" in found
+        assert (
+            "distinct tokens gain attention, the common token that is everywhere loses it" in found
+        )
 
 
-def test_distinct_tokens_that_gained_where_a_prior_makes_classes_unequal_would_contradict_us(record):
+def test_distinct_tokens_that_gained_where_a_prior_makes_classes_unequal_would_contradict_us(
+    record,
+):
     risen = record.assign(apart_late=abs(record.apart_late))
-    assert {claim.title for claim in EXPERIMENT.claims(risen) if not claim.as_expected} == {"distinct tokens gain attention"}
+    assert {claim.title for claim in EXPERIMENT.claims(risen) if not claim.as_expected} == {
+        "distinct tokens gain attention"
+    }
 
 
 def test_memory_theory_that_held_under_a_steep_prior_would_be_seen(record):
@@ -63,7 +81,9 @@ def test_memory_theory_that_held_under_a_steep_prior_would_be_seen(record):
 
 
 def test_distances_of_common_tokens_lose_and_those_of_distinct_ones_gain(record):
-    """Distinct tokens alone, beside what is everywhere, stand at places 2 to 5; the two placed common ones at 0 and 6, 7."""
+    """Distinct tokens alone, beside what is everywhere, stand at places 2 to 5; the two placed
+    common ones at 0 and 6, 7.
+    """
     assert (record.learned.values[2:6] > 0).all()
     assert (record.learned.values[[0, 6, 7]] < 0).all()
 

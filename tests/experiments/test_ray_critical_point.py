@@ -26,13 +26,17 @@ def test_every_verdict_is_the_expected_one(record):
     assert_as_in_the_readme("ray-critical-point", claims)
 
 
-@pytest.mark.parametrize("name, part", [("outer", "J_out, any chain"), ("inner", "J_att: c"), ("origin_gap", "origin: ")])
+@pytest.mark.parametrize(
+    "name, part", [("outer", "J_out, any chain"), ("inner", "J_att: c"), ("origin_gap", "origin: ")]
+)
 def test_a_rate_off_by_a_millionth_is_seen(record, name, part):
     assert verdicts(record.assign({name: record[name] + 1e-6}), part) == {FAILS}
 
 
 def test_a_block_without_decaying_modes_would_agree_with_the_paper(record):
-    assert verdicts(record.assign(inner=abs(record.inner)), "smallest eigenvalue of the block of attention") == {FAILS}
+    assert verdicts(
+        record.assign(inner=abs(record.inner)), "smallest eigenvalue of the block of attention"
+    ) == {FAILS}
 
 
 def test_a_single_growing_mode_would_agree_with_the_paper(record):
@@ -46,7 +50,9 @@ def test_a_distance_in_proportion_to_the_start_would_agree_with_the_paper(record
 def test_logits_that_act_otherwise_than_a_rate_are_seen(record):
     unscaled = record.scaled_rate / record.logit_scale
     assert verdicts(record.assign(scaled_rate=unscaled), "with logits times s, over c") == {FAILS}
-    assert verdicts(record.assign(scale_gap=record.scale_gap + 1e-9), "logits times s or attention rate s") == {FAILS}
+    assert verdicts(
+        record.assign(scale_gap=record.scale_gap + 1e-9), "logits times s or attention rate s"
+    ) == {FAILS}
 
 
 def test_a_width_of_zero_is_refused():

@@ -1,4 +1,6 @@
-"""The registry: every line leads to one experiment of that name, listing imports none of them, and a file of one's own is found."""
+"""The registry: every line leads to one experiment of that name, listing imports none of them, and
+a file of one's own is found.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ def test_an_experiment_states_its_finding_first(name):
     assert isinstance(asked, Experiment)
     assert asked.name == name
     assert finding_of(name).endswith(".")
-    assert len(sys.modules[module_of(name)].__doc__.strip().splitlines()) <= 8  # what is asked, how, and what to expect
+    assert (
+        len(sys.modules[module_of(name)].__doc__.strip().splitlines()) <= 8
+    )  # what is asked, how, and what to expect
     assert asked.caption
-    assert asked.settings() == asked.settings()  # settings have values that can be compared, and defaults for all
+    assert (
+        asked.settings() == asked.settings()
+    )  # settings have values that can be compared, and defaults for all
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -29,7 +35,9 @@ def test_a_caption_names_panels_by_number_as_a_page_places_them_by_its_width(nam
     """Nor does it call ink black, which is white on a dark page."""
     caption = experiment(name).caption
     assert (
-        not isinstance(caption, str) or re.findall(r"\b(?:Above|Below|Left|Middle|Right|Bottom|Top)\b[:,]|\bblack\b", caption) == []
+        not isinstance(caption, str)
+        or re.findall(r"\b(?:Above|Below|Left|Middle|Right|Bottom|Top)\b[:,]|\bblack\b", caption)
+        == []
     )
 
 

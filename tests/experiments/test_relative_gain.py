@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from saccade.experiments.scan_and_snap.relative_gain import EXPERIMENT, flow_leads, order_correlation
+from saccade.experiments.scan_and_snap.relative_gain import (
+    EXPERIMENT,
+    flow_leads,
+    order_correlation,
+)
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
 
@@ -17,19 +21,25 @@ def record():
 
 
 def claims_of(record, words=""):
-    return [claim for claim in EXPERIMENT.claims(record) if words in claim.title and not claim.breaks]
+    return [
+        claim for claim in EXPERIMENT.claims(record) if words in claim.title and not claim.breaks
+    ]
 
 
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    counts = [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)]
+    counts = [
+        sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)
+    ]
     assert counts == [9, 4, 2]
 
 
 def test_the_lead_over_a_common_token_breaks_the_relation(record):
     claims = list(EXPERIMENT.claims(record))
-    (control,) = (claim for claim in claims if claim.breaks == "both tokens are distinct, of one class")
+    (control,) = (
+        claim for claim in claims if claim.breaks == "both tokens are distinct, of one class"
+    )
     assert (control.title, control.verdict) == (claims[0].title, FAILS)
 
 
@@ -87,10 +97,20 @@ def test_the_table_shows_how_much_of_the_growth_is_missing_and_the_figure_has_th
     rows = EXPERIMENT.rows(record)
     assert len({tuple(row) for row in rows}) == 1
     least = {
-        case: min(row["growth_share"] for row in rows if row["case"] == case and row["growth_share"] is not None)
+        case: min(
+            row["growth_share"]
+            for row in rows
+            if row["case"] == case and row["growth_share"] is not None
+        )
         for case in {row["case"] for row in rows if row["case"].startswith("descent")}
     }
-    assert least["descent, ratio 100"] > 0.9 > least["descent, ratio 10"] > 0.5 > least["descent, ratio 1"]
+    assert (
+        least["descent, ratio 100"]
+        > 0.9
+        > least["descent, ratio 10"]
+        > 0.5
+        > least["descent, ratio 1"]
+    )
     assert len(EXPERIMENT.figure(record).axes) == 3
 
 

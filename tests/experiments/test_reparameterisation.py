@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.scan_and_snap.reparameterisation import EXPERIMENT, GramWeights, WithGram, classes
+from saccade.experiments.scan_and_snap.reparameterisation import (
+    EXPERIMENT,
+    GramWeights,
+    WithGram,
+    classes,
+)
 from saccade.model.token_embedded import TokenEmbedded, pair, pairwise_loss
 from tests.experiments.default_runs import record_of
 
@@ -29,12 +34,16 @@ def test_an_error_in_the_flow_or_in_the_power_would_be_seen(record):
 
 
 def test_random_embeddings_enter_through_their_gram_matrix_alone():
-    """Y and Z of a model of width 7, with everything away from its start, move as the Gram form says."""
+    """Y and Z of a model of width 7, with everything away from its start, move as the Gram form
+    says.
+    """
     task, rng = classes(), np.random.default_rng(3)
     system = TokenEmbedded(task, width=7, embedding="random", lr_attention=0.3)
     with jax.enable_x64(True):
         start = system.start(rng)
-        weights = start._replace(query=0.1 * rng.standard_normal((7, 7)), value=0.1 * rng.standard_normal((7, 7)))
+        weights = start._replace(
+            query=0.1 * rng.standard_normal((7, 7)), value=0.1 * rng.standard_normal((7, 7))
+        )
         gram = weights.embedding @ weights.embedding.T
 
         def moved(weights, gram):

@@ -1,4 +1,6 @@
-"""The linear flow near critical points: verdicts, that wrong numbers fail them, and that broken hypotheses do."""
+"""The linear flow near critical points: verdicts, that wrong numbers fail them, and that broken
+hypotheses do.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +42,24 @@ def test_an_error_linear_in_the_displacement_fails_the_lemma(record):
 
 
 def test_an_error_that_is_missing_fails_the_lemma(record):
-    assert verdicts(record.assign(error_at=np.nan * record.error_at + 0), "shortfall below 2") == {FAILS}
+    assert verdicts(record.assign(error_at=np.nan * record.error_at + 0), "shortfall below 2") == {
+        FAILS
+    }
 
 
 def test_an_error_above_the_bound_fails_the_lemma(record):
-    assert verdicts(record.assign(bound_share=1000 * record.bound_share), "over its bound") == {FAILS}
+    assert verdicts(record.assign(bound_share=1000 * record.bound_share), "over its bound") == {
+        FAILS
+    }
 
 
 def test_a_control_that_obeys_the_bound_is_a_surprise(record):
     tame = record.assign(toy_ratio=record.toy_ratio / record.toy_ratio.max("sample"))
-    assert {claim.verdict for claim in EXPERIMENT.claims(tame) if claim.breaks and "lemma's C" in claim.label} == {HOLDS}
+    assert {
+        claim.verdict
+        for claim in EXPERIMENT.claims(tame)
+        if claim.breaks and "lemma's C" in claim.label
+    } == {HOLDS}
 
 
 def test_a_single_displacement_and_a_stay_of_zero_are_refused():

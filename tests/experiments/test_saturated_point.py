@@ -27,7 +27,8 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 @pytest.mark.parametrize(
-    ("formula", "title"), [("J1", "J₁, largest"), ("B", "third derivatives"), ("f2", "|f₂|"), ("H1", "H₁/δ, largest")]
+    ("formula", "title"),
+    [("J1", "J₁, largest"), ("B", "third derivatives"), ("f2", "|f₂|"), ("H1", "H₁/δ, largest")],
 )
 def test_a_formula_that_is_off_by_a_millionth_is_seen(record, formula, title):
     worse = record.copy(deep=True)
@@ -36,7 +37,9 @@ def test_a_formula_that_is_off_by_a_millionth_is_seen(record, formula, title):
 
 
 def test_a_rate_that_is_off_by_a_thousandth_is_seen(record):
-    worse = record.assign(opening_rate=1.001 * record.opening_rate, transverse=1.001 * record.transverse)
+    worse = record.assign(
+        opening_rate=1.001 * record.opening_rate, transverse=1.001 * record.transverse
+    )
     assert verdicts(worse, "opening rate / ") == {FAILS}
     assert verdicts(worse, "opening rates / closed form") == {FAILS}
 
@@ -66,25 +69,40 @@ def test_a_seventh_order_that_is_left_out_is_seen(record):
 def test_a_chain_without_the_point_is_named():
     with pytest.raises(InputError, match="`stay`"):
         EXPERIMENT.run(Settings(stays=(0.3, 0.8, 0.5, 0.5)))
-    for changed in ({"masses": 0.0}, {"stays": 1e30}, {"stays": 1.0}, {"strengths": 1e30}, {"strengths": -6.0}):
+    for changed in (
+        {"masses": 0.0},
+        {"stays": 1e30},
+        {"stays": 1.0},
+        {"strengths": 1e30},
+        {"strengths": -6.0},
+    ):
         with pytest.raises(InputError, match=f"`{next(iter(changed))}` must be"):
             EXPERIMENT.run(
-                Settings(**{"masses": (0.6,), "stays": (0.6,), "strengths": (6.0,)} | {k: (v,) for k, v in changed.items()})
+                Settings(
+                    **{"masses": (0.6,), "stays": (0.6,), "strengths": (6.0,)}
+                    | {k: (v,) for k, v in changed.items()}
+                )
             )
-    with pytest.raises(InputError, match=r"`asymmetries` must be below the frequency of a rare token, 0\.005"):
+    with pytest.raises(
+        InputError, match=r"`asymmetries` must be below the frequency of a rare token, 0\.005"
+    ):
         EXPERIMENT.run(Settings(masses=(0.99,), stays=(0.97,), strengths=(6.0,)))
     with pytest.raises(InputError, match="tokens"):
         EXPERIMENT.run(Settings(tokens=(2,)))
 
 
 def test_other_random_chains_hold_as_well():
-    other = EXPERIMENT.run(Settings(masses=(0.55,), stays=(0.7,), strengths=(3.0,), tokens=(4,), seed=5))
+    other = EXPERIMENT.run(
+        Settings(masses=(0.55,), stays=(0.7,), strengths=(3.0,), tokens=(4,), seed=5)
+    )
     assert all(claim.as_expected for claim in EXPERIMENT.claims(other))
     assert len(EXPERIMENT.figure(other).axes) == 3
 
 
 def test_ones_own_laws_and_strong_attention_hold_or_are_outside():
-    """Strong attention needs small contrasts; weak attention changes the loss by less than rounding; equal tokens open nothing."""
+    """Strong attention needs small contrasts; weak attention changes the loss by less than
+    rounding; equal tokens open nothing.
+    """
     own = Settings(
         masses=(0.8, 0.4, 0.5),
         stays=(0.9, 0.3, 0.6),
@@ -97,7 +115,9 @@ def test_ones_own_laws_and_strong_attention_hold_or_are_outside():
     found = EXPERIMENT.run(own)
     claims = list(EXPERIMENT.claims(found))
     assert not [claim.label for claim in claims if claim.is_surprise]
-    of_law = {law: {claim.verdict for claim in claims if f"law {law}" in claim.label} for law in own.laws}
+    of_law = {
+        law: {claim.verdict for claim in claims if f"law {law}" in claim.label} for law in own.laws
+    }
     assert of_law == {"0.4 of 5": {HOLDS, OUTSIDE}, "paper": {OUTSIDE}, "0.5,0.3,0.2": {HOLDS}}
     assert found.separation.isel(chain=0).values.tolist() == list(own.contrasts)
     assert (found.separation.isel(chain=1).values < own.contrasts).all()

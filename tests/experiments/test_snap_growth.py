@@ -7,7 +7,15 @@ import pytest
 import xarray as xr
 
 import saccade
-from saccade.experiments.scan_and_snap.snap_growth import entropy_at, exponent, fates, growth, leader, one_common_token, onset
+from saccade.experiments.scan_and_snap.snap_growth import (
+    entropy_at,
+    exponent,
+    fates,
+    growth,
+    leader,
+    one_common_token,
+    onset,
+)
 from saccade.theory import scan_and_snap as theory
 from tests.experiments.default_runs import record_of
 
@@ -17,7 +25,9 @@ TASK = {"n_classes": 3, "common_feature": 0.3, "n_distinct": 5, "n_vocab": 211}
 @pytest.fixture(scope="module")
 def record():
     task = one_common_token(**TASK)
-    return saccade.reduced_flow(task, t1=1e8, n_times=120, lr_attention=30.0, keep=("attention_logits",))
+    return saccade.reduced_flow(
+        task, t1=1e8, n_times=120, lr_attention=30.0, keep=("attention_logits",)
+    )
 
 
 def test_classes_overlap_by_the_square_of_the_common_feature():
@@ -31,9 +41,13 @@ def test_leader_is_the_most_frequent_distinct_token_and_missing_without_one():
 
 
 def test_log_growth_is_the_integral_of_the_drive(record):
-    """xi from the record's decoder logits and Theorem 1, not from the logits that log growth is read from."""
+    """xi from the record's decoder logits and Theorem 1, not from the logits that log growth is
+    read from.
+    """
     K, M = TASK["n_classes"], TASK["n_vocab"]
-    attention = theory.limit_attention(record.token_prob.values, record.attention_logits.values[:, [0] * K])
+    attention = theory.limit_attention(
+        record.token_prob.values, record.attention_logits.values[:, [0] * K]
+    )
     height = record.own_logit.values[:, 0] / (M - 1)
     speed = theory.speed_at_height(height, n_vocab=M)
     drive = []
@@ -43,7 +57,9 @@ def test_log_growth_is_the_integral_of_the_drive(record):
         drive.append(theory.class_drive(overlap, other, speed=gamma)[0])
     t = record.time.values[1:]
     in_log_time = t * 30.0 / K * np.array(drive)[1:]
-    expected = np.append(0.0, np.cumsum(0.5 * (in_log_time[1:] + in_log_time[:-1]) * np.diff(np.log(t))))
+    expected = np.append(
+        0.0, np.cumsum(0.5 * (in_log_time[1:] + in_log_time[:-1]) * np.diff(np.log(t)))
+    )
     measured = growth(record).log_growth[1:]
     np.testing.assert_allclose(measured[1:] - measured[0], expected[1:], rtol=0.02)
 
@@ -71,7 +87,9 @@ def test_fates_notice_what_theory_forbids(record):
 
 def test_exponent_of_a_power_of_the_logarithm_and_its_onset():
     t = np.geomspace(1e-2, 1e8, 2001)
-    bent = np.log1p(t) - np.log1p(t / 100)  # exponent t/(1+t) - t/(100+t): half its peak of 9/11 at t = 140.4
+    bent = np.log1p(t) - np.log1p(
+        t / 100
+    )  # exponent t/(1+t) - t/(100+t): half its peak of 9/11 at t = 140.4
     peak = 9 / 11
     roots = np.roots([peak / 2, 101 * peak / 2 - 99, 50 * peak])
     assert exponent(bent, t).max() == pytest.approx(peak, rel=1e-3)
@@ -95,4 +113,6 @@ def test_bars_of_attention_are_whole_and_near_those_of_theory():
     np.testing.assert_allclose(base.attention.sum("own_token"), 1)
     assert base.own_token.values.tolist() == ["common", "d1", "d2", "d3", "d4"]
     assert np.abs(base.attention - base.theory_attention).max() < 0.01
-    assert float(base.attention[0, 0] - base.attention[-1, 0]) > 0.08  # the common token has lost what there was to lose
+    assert (
+        float(base.attention[0, 0] - base.attention[-1, 0]) > 0.08
+    )  # the common token has lost what there was to lose

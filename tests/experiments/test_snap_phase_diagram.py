@@ -25,7 +25,10 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_rates_that_change_places_fail_every_claim(record):
-    turned = {name: (("lr_decoder", "lr_attention"), record[name].values.T) for name in ("onset", "log_growth", "exponent")}
+    turned = {
+        name: (("lr_decoder", "lr_attention"), record[name].values.T)
+        for name in ("onset", "log_growth", "exponent")
+    }
     assert {claim.verdict for claim in EXPERIMENT.claims(record.assign(turned))} == {FAILS}
 
 

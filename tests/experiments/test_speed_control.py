@@ -39,16 +39,24 @@ def test_a_decoder_a_tenth_too_slow_fails_wherever_height_or_speed_is_measured(r
 
 
 def test_a_wrong_balance_fails_lemma_8(record):
-    more = failing(record.assign(balance_high=1.01 * record.balance_high, balance_low=1.01 * record.balance_low))
+    more = failing(
+        record.assign(
+            balance_high=1.01 * record.balance_high, balance_low=1.01 * record.balance_low
+        )
+    )
     assert len([label for label in more if "ω" in label]) == 4
 
 
 def test_a_flow_that_ends_early_is_outside_the_late_claims():
     record = record_of("speed-control", n_vocab=(1_000,), t1=30.0, n_times=100)
     verdicts = {claim.label: claim.verdict for claim in EXPERIMENT.claims(record)}
-    late = [verdict for label, verdict in verdicts.items() if "20 t₀" in label or "late speed" in label]
+    late = [
+        verdict for label, verdict in verdicts.items() if "20 t₀" in label or "late speed" in label
+    ]
     assert late == [OUTSIDE] * 3
-    assert [verdict for label, verdict in verdicts.items() if "highest speed" in label] == [HOLDS] * 4
+    assert [verdict for label, verdict in verdicts.items() if "highest speed" in label] == [
+        HOLDS
+    ] * 4
 
 
 def test_the_figure_marks_the_peak_before_scanning_ends(record):

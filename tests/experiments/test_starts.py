@@ -34,10 +34,17 @@ def test_a_plain_flow_in_which_distinct_tokens_always_rose_would_contradict_us(r
 
 
 def test_a_start_that_did_not_act_like_frequencies_would_be_seen(record):
-    assert unexpected(record.assign(frequency_gap=record.frequency_gap + 1e-5)) == {"a start is other frequencies"}
+    assert unexpected(record.assign(frequency_gap=record.frequency_gap + 1e-5)) == {
+        "a start is other frequencies"
+    }
 
 
 def test_recovery_that_took_as_long_from_any_strength_or_never_came_would_be_seen(record):
     other = record.recovery.where(record.classes == "Syn-Medium", 1.2 * record.recovery)
-    for wrong in (other, 0 * record.recovery + 5, record.recovery.where(record.depth < record.depth.max()), 1.2 * record.recovery):
+    for wrong in (
+        other,
+        0 * record.recovery + 5,
+        record.recovery.where(record.depth < record.depth.max()),
+        1.2 * record.recovery,
+    ):
         assert unexpected(record.assign(recovery=wrong)) == {"wrong decoder"}

@@ -1,4 +1,6 @@
-"""Equal rare tokens above and below the critical stay, and a small diagram: verdicts, and that wrong numbers fail them."""
+"""Equal rare tokens above and below the critical stay, and a small diagram: verdicts, and that
+wrong numbers fail them.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,25 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_a_rate_two_percent_off_is_seen(record):
-    assert verdicts(record.assign(parting_rate=1.02 * record.parting_rate), "growth rate of the spread") == {FAILS}
+    assert verdicts(
+        record.assign(parting_rate=1.02 * record.parting_rate), "growth rate of the spread"
+    ) == {FAILS}
 
 
 def test_a_direction_that_opens_before_tokens_part_is_seen(record):
-    early = record.assign(opening_time=record.parting_time, parting_ratio=0 * record.parting_ratio + 0.5)
+    early = record.assign(
+        opening_time=record.parting_time, parting_ratio=0 * record.parting_ratio + 0.5
+    )
     assert verdicts(early, "rare tokens separate before") == {FAILS}
     assert verdicts(early, "when rare tokens have separated") == {FAILS}
 
 
 def test_a_stall_that_ends_is_seen(record):
-    moved = record.assign(last_ratio=0 * record.last_ratio + 0.9, last_gap=0 * record.last_gap, imbalance=0 * record.imbalance)
+    moved = record.assign(
+        last_ratio=0 * record.last_ratio + 0.9,
+        last_gap=0 * record.last_gap,
+        imbalance=0 * record.imbalance,
+    )
     for part in ("λ 0.69, t 20000", "λ 0.5, t 20000"):
         assert verdicts(moved, part) == {FAILS}
 
@@ -61,7 +71,9 @@ def test_the_symmetry_breaks_just_above_the_critical_stay_and_not_just_below():
     for nearness in (0.2, 0.8):
         rates = [
             degenerate_points.breaking_rate(
-                *degenerate_points.degenerate(high=0.5, n_vocab=5, stay=limit + step, nearness=nearness)
+                *degenerate_points.degenerate(
+                    high=0.5, n_vocab=5, stay=limit + step, nearness=nearness
+                )
             )
             for step in (-1e-3, 1e-3)
         ]
@@ -82,15 +94,33 @@ def test_the_figure_has_a_panel_for_each_number_of_tokens(record):
 
 
 def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):
-    """Rates twenty times too large set the deadline twenty times too early: the escape is a failure, and the control a surprise."""
-    law = {"n_vocabs": (3,), "highs": (0.75,), "stays": (0.8,), "seeds": 1, "tokens": (3,), "masses": (0.6,), "n_times": 100}
+    """Rates twenty times too large set the deadline twenty times too early: the escape is a
+    failure, and the control a surprise.
+    """
+    law = {
+        "n_vocabs": (3,),
+        "highs": (0.75,),
+        "stays": (0.8,),
+        "seeds": 1,
+        "tokens": (3,),
+        "masses": (0.6,),
+        "n_times": 100,
+    }
     parting, opening = theory.parting_rate, theory.parted_opening_rate
     monkeypatch.setattr(theory, "parting_rate", lambda point: 20 * parting(point))
     monkeypatch.setattr(theory, "parted_opening_rate", lambda point: 20 * opening(point))
     stuck = EXPERIMENT.run(Settings(**law))
-    assert verdicts(stuck, "growth rate of the spread") == verdicts(stuck, "separate before a direction") == {FAILS}
+    assert (
+        verdicts(stuck, "growth rate of the spread")
+        == verdicts(stuck, "separate before a direction")
+        == {FAILS}
+    )
     assert verdicts(stuck, "time at which the flow leaves") == {FAILS}
-    assert [claim.is_surprise for claim in EXPERIMENT.claims(stuck) if claim.breaks and "λ 0.8" in claim.label] == [True]
+    assert [
+        claim.is_surprise
+        for claim in EXPERIMENT.claims(stuck)
+        if claim.breaks and "λ 0.8" in claim.label
+    ] == [True]
 
 
 @pytest.mark.parametrize("factor", [0.4, 2.0])
@@ -106,4 +136,7 @@ def test_tables_have_rates_times_and_the_critical_stay_of_every_flow_and_seed(re
     assert rows[0]["critical_stay"] == theory.critical_stay(0.75, 4)
     columns, diagram = EXPERIMENT.files(record)["diagram.csv"]
     assert len(diagram) == record.critical_stay.size
-    assert all(abs(row["critical_stay_found"] - row["critical_stay"]) < 1e-6 and set(row) == set(columns) for row in diagram)
+    assert all(
+        abs(row["critical_stay_found"] - row["critical_stay"]) < 1e-6 and set(row) == set(columns)
+        for row in diagram
+    )

@@ -38,5 +38,8 @@ def test_other_settings_are_outside_what_was_published():
 def test_stacked_bars_share_out_all_of_the_attention(record):
     bars = EXPERIMENT.specs(record)[0][0]
     assert bars["stacked"]
-    totals = [sum(group["values"][step] for group in bars["groups"]) for step in range(len(bars["labels"]))]
+    totals = [
+        sum(group["values"][step] for group in bars["groups"])
+        for step in range(len(bars["labels"]))
+    ]
     assert totals == pytest.approx([1.0] * len(totals), abs=1e-5)

@@ -1,4 +1,6 @@
-"""Runs in one compiled call: each has the record that it has alone, in its own order and with its own settings."""
+"""Runs in one compiled call: each has the record that it has alone, in its own order and with its
+own settings.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ CONFIGS = {
             {"ratios": (5.0,), "lr_attention": 0.5, "seeds": 2},
         )
     ],
-    "adam-subsets": [SMALL | own for own in ({"lrs": (0.5, 0.1), "seeds": (3, 1)}, {"lrs": (0.1,), "seeds": 2})],
+    "adam-subsets": [
+        SMALL | own for own in ({"lrs": (0.5, 0.1), "seeds": (3, 1)}, {"lrs": (0.1,), "seeds": 2})
+    ],
     "syn-medium-entropy": [
         SMALL | {"n_queries": (1, 3)} | own
         for own in (
@@ -36,13 +40,17 @@ CONFIGS = {
 def assert_alike(found: xr.Dataset, alone: xr.Dataset) -> None:
     assert list(found.variables) == list(alone.variables)
     assert found.attrs.keys() == alone.attrs.keys()
-    assert all(found.attrs[name] == alone.attrs[name] for name in alone.attrs if name != "wall_time_s")
+    assert all(
+        found.attrs[name] == alone.attrs[name] for name in alone.attrs if name != "wall_time_s"
+    )
     for name, variable in alone.variables.items():
         assert found[name].dims == variable.dims
         assert found[name].dtype == variable.dtype
         assert found[name].attrs == variable.attrs
         if variable.dtype.kind == "f":
-            np.testing.assert_allclose(found[name].values, variable.values, rtol=1e-5, atol=1e-6, err_msg=str(name))
+            np.testing.assert_allclose(
+                found[name].values, variable.values, rtol=1e-5, atol=1e-6, err_msg=str(name)
+            )
         else:
             np.testing.assert_array_equal(found[name].values, variable.values)
 

@@ -1,4 +1,6 @@
-"""The forecast as a user calls it: against training, in its files, and with input that cannot be used."""
+"""The forecast as a user calls it: against training, in its files, and with input that cannot be
+used.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,19 @@ def small():
 
 @pytest.fixture(scope="module")
 def trained():
-    """Mini-batches with contexts of 511 tokens, long enough for the rarest token to be seen in each."""
+    """Mini-batches with contexts of 511 tokens, long enough for the rarest token to be seen in
+    each.
+    """
     task = saccade.SequenceClasses.syn_small()
-    run = saccade.train(task, steps=STEPS, batch=64, context=511, seeds=2, keep=("attention_logits",), save=[0, STEPS])
+    run = saccade.train(
+        task,
+        steps=STEPS,
+        batch=64,
+        context=511,
+        seeds=2,
+        keep=("attention_logits",),
+        save=[0, STEPS],
+    )
     return run.attention_logits.isel(time=-1).values
 
 
@@ -47,7 +59,9 @@ def trained():
 def test_distinct_tokens_gain_in_the_order_in_which_training_has_them(small, trained, seed, query):
     own = small.distinct.values[query] & (small.attention_start.values[query] > 0)
     predicted, measured = small.gain.values[query], trained[seed, query, :30]
-    assert spearmanr(predicted[own], measured[own]).statistic >= 0.98  # what the replication finds for training
+    assert (
+        spearmanr(predicted[own], measured[own]).statistic >= 0.98
+    )  # what the replication finds for training
     moved = np.abs(measured) > 0.02
     assert (np.sign(predicted[moved]) == np.sign(measured[moved])).all()
 
@@ -56,22 +70,36 @@ def test_the_forecast_beats_the_naive_ones_on_attention_and_order(small, trained
     prob = saccade.SequenceClasses.syn_small().token_prob
     weight = prob[0, :30] * np.exp(trained[0, 0, :30])
     measured = weight / weight.sum()
-    known, unchanged = (np.abs(guess.values[0] - measured).sum() for guess in (small.attention_end, small.attention_start))
+    known, unchanged = (
+        np.abs(guess.values[0] - measured).sum()
+        for guess in (small.attention_end, small.attention_start)
+    )
     assert known < unchanged / 3
     frequent = prob.mean(axis=0)[:30]
     seen = small.attention_start.values[0] > 0
     gain = trained[0, 0, :30][seen]
-    assert spearmanr(small.gain.values[0][seen], gain).statistic > spearmanr(frequent[seen], gain).statistic
+    assert (
+        spearmanr(small.gain.values[0][seen], gain).statistic
+        > spearmanr(frequent[seen], gain).statistic
+    )
 
 
 def test_a_token_is_distinct_if_one_class_alone_has_it():
     table = np.array([[0.4, 0.2, 0.4, 0.0], [0.3, 0.1, 0.0, 0.6]])
-    assert distinct_tokens(saccade.SequenceClasses(table), 4)[:4].tolist() == [False, False, True, True]
+    assert distinct_tokens(saccade.SequenceClasses(table), 4)[:4].tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_the_clock_says_which_times_lie_beyond_the_steps_of_the_forecast(small):
     snap = float(small.snap_time.values.max())
-    said = {steps: _clock(forecast(saccade.SequenceClasses.syn_small(), steps=steps)) for steps in (0.9 * snap, 1.1 * snap)}
+    said = {
+        steps: _clock(forecast(saccade.SequenceClasses.syn_small(), steps=steps))
+        for steps in (0.9 * snap, 1.1 * snap)
+    }
     assert "steps of the forecast: snap of" in said[0.9 * snap]
     assert "steps of the forecast" not in said[1.1 * snap]
 
@@ -89,9 +117,13 @@ def test_statistics_that_are_counted_already_give_the_same_forecast(small):
 
 def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
     for said in predictions(small):
-        assert all((said.text, said.method, said.source.startswith("["), said.under_adam, said.assumptions))
+        assert all(
+            (said.text, said.method, said.source.startswith("["), said.under_adam, said.assumptions)
+        )
     unmet = {condition.name for said in predictions(small) for condition in said.unmet}
-    assert "Assumption 2, classes overlap little" in unmet  # Syn-Small overlaps by .72 where 1/K = .5 is allowed
+    assert (
+        "Assumption 2, classes overlap little" in unmet
+    )  # Syn-Small overlaps by .72 where 1/K = .5 is allowed
 
 
 def test_the_names_of_times_stand_above_the_lines(small):
@@ -102,7 +134,11 @@ def test_the_names_of_times_stand_above_the_lines(small):
     drawn = figure(small)
     FigureCanvasAgg(drawn).draw()
     axes = drawn.axes[0]
-    highest = max(axes.transData.transform(line.get_xydata())[:, 1].max() for line in axes.lines if len(line.get_xydata()) > 2)
+    highest = max(
+        axes.transData.transform(line.get_xydata())[:, 1].max()
+        for line in axes.lines
+        if len(line.get_xydata()) > 2
+    )
     assert {name.get_text() for name in axes.texts} == {"scanning ends", "snap"}
     assert all(name.get_window_extent().y0 > highest for name in axes.texts)
 
@@ -110,7 +146,16 @@ def test_the_names_of_times_stand_above_the_lines(small):
 def test_the_folder_holds_record_table_page_and_figure(small, tmp_path):
     folder = write_forecast(small, tmp_path)
     assert folder == tmp_path / "forecast" / "syn-small"
-    files = {"record.zarr", "about.json", "table.csv", "events.csv", "forecast.md", "figure.svg", "figure.png", "checksums.json"}
+    files = {
+        "record.zarr",
+        "about.json",
+        "table.csv",
+        "events.csv",
+        "forecast.md",
+        "figure.svg",
+        "figure.png",
+        "checksums.json",
+    }
     assert {path.name for path in folder.iterdir()} == files
     again = load_record(folder / "record.zarr")
     np.testing.assert_array_equal(again.gain.values, small.gain.values)
@@ -122,7 +167,9 @@ def test_the_page_of_a_forecast_tells_its_sentences_attention_and_named_times(sm
     (result,) = results_of([write_forecast(small, tmp_path)])
     assert "nothing was trained" in result.about["statement"]
     assert result.about["caption"].count("\n") == len(told_of(small)) - 1
-    assert [row["event"] for row in result.rows("events.csv")] == ["scanning ends"] * 2 + ["snap"] * 2
+    assert [row["event"] for row in result.rows("events.csv")] == ["scanning ends"] * 2 + [
+        "snap"
+    ] * 2
     (shown,) = figures(result.record)
     assert shown["title"].startswith("Predicted attention of the query on each token")
     np.testing.assert_allclose(shown["values"].sum(axis=-1), 1.0)
@@ -141,44 +188,75 @@ def test_a_csv_file_of_classes_or_of_a_chain_will_do(tmp_path):
 
 @pytest.fixture(scope="module")
 def weather(tmp_path_factory):
-    """A text of seven words, drawn independently but that "hail" is followed by what stood three words before it."""
+    """A text of seven words, drawn independently but that "hail" is followed by what stood three
+    words before it.
+    """
     folder, rng = tmp_path_factory.mktemp("weather"), np.random.default_rng(5)
-    words = rng.choice(["sun", "rain", "wind", "snow", "fog", "hail", "dew"], 9000, p=[0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.05])
+    words = rng.choice(
+        ["sun", "rain", "wind", "snow", "fog", "hail", "dew"],
+        9000,
+        p=[0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.05],
+    )
     for i in range(4, len(words)):
         words[i] = words[i - 4] if words[i - 1] == "hail" else words[i]
-    (folder / "weather.txt").write_text("\n".join(" ".join(words[i : i + 50]) for i in range(0, len(words), 50)))
+    (folder / "weather.txt").write_text(
+        "\n".join(" ".join(words[i : i + 50]) for i in range(0, len(words), 50))
+    )
     return saccade.corpus(folder / "weather.txt", cache=folder / "cache")
 
 
 @pytest.fixture(scope="module")
 def told(weather):
     rates = {"lr_decoder": 0.5, "lr_attention": 0.5}
-    return forecast(weather, queries=["hail", "sun"], window=5, n_windows=2000, n_chain=5, starts=1, **rates)
+    return forecast(
+        weather, queries=["hail", "sun"], window=5, n_windows=2000, n_chain=5, starts=1, **rates
+    )
 
 
 def test_a_text_is_forecast_from_its_windows_until_it_cannot_be_told(told, weather):
-    """Against training without noise on the same windows, at the last steps told for size and for order."""
+    """Against training without noise on the same windows, at the last steps told for size and for
+    order.
+    """
     windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
     sized, last = int(told.size_until), int(told.order_until)
     assert 1 < sized < last
     model = saccade.PairwiseText(windows, queries=["hail", "sun"], lr_decoder=0.5, lr_attention=0.5)
-    run = saccade.train(model, steps=last, save=[sized, last], dtype="float64").attention_logits.values
+    run = saccade.train(
+        model, steps=last, save=[sized, last], dtype="float64"
+    ).attention_logits.values
     size = told.sel(time=told.size_until).gain_path.values
     assert np.linalg.norm(size - run[0]) / np.linalg.norm(run[0]) < 0.125
     own = told.told.values
-    assert np.mean([spearmanr(a[k], b[k]).statistic for a, b, k in zip(told.gain.values, run[1], own, strict=True)]) > 0.9
+    assert (
+        np.mean(
+            [
+                spearmanr(a[k], b[k]).statistic
+                for a, b, k in zip(told.gain.values, run[1], own, strict=True)
+            ]
+        )
+        > 0.9
+    )
     np.testing.assert_allclose(told.attention_path.values.sum(axis=-1), 1)
 
 
 def test_a_faster_attention_shortens_what_can_be_told(told, weather):
     faster = forecast(
-        weather, queries=["hail", "sun"], window=5, n_windows=2000, n_chain=5, starts=1, lr_decoder=0.5, lr_attention=5.0
+        weather,
+        queries=["hail", "sun"],
+        window=5,
+        n_windows=2000,
+        n_chain=5,
+        starts=1,
+        lr_decoder=0.5,
+        lr_attention=5.0,
     )
     assert float(faster.size_until) < float(told.size_until)
 
 
 def test_words_too_rare_to_tell_are_left_out(told, weather):
-    rare = forecast(weather, queries=["hail"], window=5, n_windows=60, n_chain=5, starts=1, steps=10.0)
+    rare = forecast(
+        weather, queries=["hail"], window=5, n_windows=60, n_chain=5, starts=1, steps=10.0
+    )
     assert rare.told.values.sum() < rare.seen.values.sum()
     said = next(one for one in predictions(rare) if one.topic == "trust")
     assert [condition.name for condition in said.unmet] == ["windows counted"]
@@ -186,20 +264,35 @@ def test_words_too_rare_to_tell_are_left_out(told, weather):
 
 
 def drawn_windows(next_follows: int | None) -> saccade.Windows:
-    """Windows of evenly drawn tokens; the next one is drawn too, unless token `next_follows` stands in the window."""
+    """Windows of evenly drawn tokens; the next one is drawn too, unless token `next_follows` stands
+    in the window.
+    """
     rng, n_windows, n_vocab = np.random.default_rng(5), 4000, 13
     counts = rng.multinomial(11, np.full(n_vocab, 1 / n_vocab), n_windows)
     query, following = rng.integers(0, n_vocab, (2, n_windows))
     if next_follows is not None:
         following = np.where(counts[:, next_follows] > 0, 7, following)
     even = np.full(n_windows, 1 / n_windows)
-    return saccade.Windows(sparse.csr_array(counts, dtype=float), query, following, even, tuple("abcdefghijklm"), "drawn")
+    return saccade.Windows(
+        sparse.csr_array(counts, dtype=float),
+        query,
+        following,
+        even,
+        tuple("abcdefghijklm"),
+        "drawn",
+    )
 
 
 def test_nothing_is_told_of_noise_and_a_word_that_matters_is_told():
     """Of 52 words in noise, two halves of the windows push 29 to the same side."""
     orders = {
-        word: text_order(drawn_windows(word), queries=["a", "b", "c", "d"], lr_decoder=1.0, lr_attention=1.0, steps=2.0)
+        word: text_order(
+            drawn_windows(word),
+            queries=["a", "b", "c", "d"],
+            lr_decoder=1.0,
+            lr_attention=1.0,
+            steps=2.0,
+        )
         for word in (None, 3)
     }
     told = {word: order["told"][1] for word, order in orders.items()}
@@ -208,7 +301,10 @@ def test_nothing_is_told_of_noise_and_a_word_that_matters_is_told():
 
 
 def test_where_nothing_can_be_told_no_step_is_promised(told):
-    some, nothing = (text_predictions(record, 5.0)[0].text for record in (told, told.assign(told=told.told & False)))
+    some, nothing = (
+        text_predictions(record, 5.0)[0].text
+        for record in (told, told.assign(told=told.told & False))
+    )
     assert "says who gains" in some
     assert nothing.startswith("nothing can be told of single words")
 
@@ -217,8 +313,13 @@ def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):
     text = page(told)
     assert "how far this can be trusted" in text
     assert 'query "hail"' in text
-    assert "scan" not in text  # the class theory's clock is about endless contexts, and not told of a text
-    assert {row["kind"] for row in table(told) if row["part"] == "gain"} <= {"told", "cannot be told"}
+    assert (
+        "scan" not in text
+    )  # the class theory's clock is about endless contexts, and not told of a text
+    assert {row["kind"] for row in table(told) if row["part"] == "gain"} <= {
+        "told",
+        "cannot be told",
+    }
     from saccade.forecasting.figure import figure
 
     assert len(figure(told).axes) == 3
@@ -229,25 +330,40 @@ def sentence(record, name):
 
 
 def turned_later(record):
-    """The record with every change of attention turned round and trebled after the last step whose sizes are told."""
+    """The record with every change of attention turned round and trebled after the last step whose
+    sizes are told.
+    """
     path, late = record.attention_path, record.time > record.size_until
     return record.assign(attention_path=path.where(~late, path[0] - 3 * (path - path[0])))
 
 
 def sizes_of(text):
     """Of each list of a sentence, the direction and the sign of the size printed for a word of it."""
-    lists = {way: re.findall(r'"(\w+)"', found) for way, found in re.findall(r"(to|away from) ((?:\"\w+\"(?:, )?)+)", text)}
+    lists = {
+        way: re.findall(r'"(\w+)"', found)
+        for way, found in re.findall(r"(to|away from) ((?:\"\w+\"(?:, )?)+)", text)
+    }
     sizes = {word: float(size) for size, word in re.findall(r'([+-][\d.e+-]+) % on "(\w+)"', text)}
-    return [(way, np.sign(sizes[word])) for way, words in lists.items() for word in words if word in sizes]
+    return [
+        (way, np.sign(sizes[word]))
+        for way, words in lists.items()
+        for word in words
+        if word in sizes
+    ]
 
 
 @pytest.mark.parametrize("change", [lambda record: record, turned_later])
-def test_each_size_printed_has_the_sign_of_its_direction_and_words_that_turn_later_are_named(told, change):
+def test_each_size_printed_has_the_sign_of_its_direction_and_words_that_turn_later_are_named(
+    told, change
+):
     record = change(told)
     for said in text_predictions(record, 5.0)[1:]:
         name = said.about.split('"')[1]
         query = record.sel(query=name)
-        later, first = query.attention_path.values[-1] - query.attention_path.values[0], first_change(query)
+        later, first = (
+            query.attention_path.values[-1] - query.attention_path.values[0],
+            first_change(query),
+        )
         assert sorted(sizes_of(said.text)) == [("away from", -1.0), ("to", 1.0)]
         turned = int((query.told.values & (later * first < 0)).sum())
         assert ("this has turned for" in said.text) == bool(turned)
@@ -257,18 +373,32 @@ def test_each_size_printed_has_the_sign_of_its_direction_and_words_that_turn_lat
 def test_a_word_first_moves_as_it_does_while_sizes_are_told_whatever_comes_later(told):
     for name in told["query"].values:
         one, other = (record.sel(query=name) for record in (told, turned_later(told)))
-        assert [moving(one, up=up) for up in (True, False)] == [moving(other, up=up) for up in (True, False)]
+        assert [moving(one, up=up) for up in (True, False)] == [
+            moving(other, up=up) for up in (True, False)
+        ]
 
 
 def test_many_words_counted_as_one_are_not_named_and_their_gain_is_said_where_it_is_large(weather):
-    settings = {"queries": ["sun"], "window": 5, "n_windows": 2000, "n_chain": 5, "starts": 1, "steps": 30.0}
+    settings = {
+        "queries": ["sun"],
+        "window": 5,
+        "n_windows": 2000,
+        "n_chain": 5,
+        "starts": 1,
+        "steps": 30.0,
+    }
     record = forecast(weather, n_tokens=3, **settings)
     assert "<other>" in record.token.values
     assert not record.told.sel(token="<other>").any()
     assert "<other>" not in {row["token"] for row in table(record) if row["part"] == "gain"}
-    quiet, louder = (text_predictions(one, 5.0)[1].text for one in (record, record.assign(attention_path=_with_pool(record, 0.05))))
+    quiet, louder = (
+        text_predictions(one, 5.0)[1].text
+        for one in (record, record.assign(attention_path=_with_pool(record, 0.05)))
+    )
     before = 100 * float(record.attention_path.sel(token="<other>")[0, 0])
-    assert f"; all rarer words together gain 5 % of all attention (they had {before:.2g} %)" in louder
+    assert (
+        f"; all rarer words together gain 5 % of all attention (they had {before:.2g} %)" in louder
+    )
     assert "<other>" not in louder + quiet
     assert "all rarer" not in quiet
 
@@ -286,7 +416,9 @@ def test_halves_agree_on_orders_as_two_forecasts_from_half_of_the_text_do(weathe
     whole, *half = (text_order(one, **settings) for one in (windows, *parts))
     assert all((one["time"] == whole["time"]).all() for one in half)
     sized, told = list(whole["time"]).index(whole["size_until"]), whole["told"][1]
-    change, *others = (one["attention_path"][1][sized] - one["attention_path"][1][0] for one in (whole, *half))
+    change, *others = (
+        one["attention_path"][1][sized] - one["attention_path"][1][0] for one in (whole, *half)
+    )
     gains = [one["gain"][1] for one in half]
     compared = 0
     for key, (one, other), among in (
@@ -310,7 +442,12 @@ def test_two_words_are_in_one_order_or_in_the_other():
 
 
 def test_an_order_on_which_halves_of_the_text_disagree_is_not_printed(told):
-    unsure = told.assign({name: told[name] * 0 + 0.2 for name in ("gain_agreement", "gaining_agreement", "losing_agreement")})
+    unsure = told.assign(
+        {
+            name: told[name] * 0 + 0.2
+            for name in ("gain_agreement", "gaining_agreement", "losing_agreement")
+        }
+    )
     query = unsure.sel(query="sun")
     (gaining,), losing = (moving(query, up=up) for up in (True, False))
     trust, said = (one.text for one in text_predictions(unsure, 5.0) if "hail" not in one.about)
@@ -318,7 +455,9 @@ def test_an_order_on_which_halves_of_the_text_disagree_is_not_printed(told):
     assert f"away from {len(losing)} words whose order cannot be told at this size" in said
     assert enough in said
     assert not any(f'"{unsure.token.values[i]}"' in said for i in losing)
-    assert said.count(f'"{unsure.token.values[gaining]}"') == 2  # a single word has no order: it and its size are told
+    assert (
+        said.count(f'"{unsure.token.values[gaining]}"') == 2
+    )  # a single word has no order: it and its size are told
     assert "ranks are left out, for 2 of 2 queries" in trust
     assert {row["rank"] for row in table(unsure) if row["part"] == "gain"} == {""}
     assert {row["rank"] for row in table(told) if row["part"] == "gain"} > {1, 2, 3}
@@ -332,7 +471,9 @@ def test_a_forecast_says_beside_each_order_how_far_halves_of_the_text_agree_on_i
                 assert f"agree on the order at {float(agreed):.2f}" in text
 
 
-def test_the_decoders_own_clock_is_told_beside_the_step_until_which_the_forecast_is_trusted(told, weather):
+def test_the_decoders_own_clock_is_told_beside_the_step_until_which_the_forecast_is_trusted(
+    told, weather
+):
     windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
     force = theory.first_force(windows.counts, windows.query, windows.next_token)
     rows = [windows.token_names.index(name) for name in ("hail", "sun")]
@@ -353,7 +494,10 @@ def test_tenths_of_a_text_are_stretches_of_it_so_that_windows_that_overlap_stay_
 
 def test_a_fast_decoder_is_followed_in_steps_of_descent_and_a_slow_one_in_longer_ones():
     fast, slow = (
-        text_order(drawn_windows(3), queries=["a"], lr_decoder=rate, lr_attention=1e-3, steps=11.0)["time"] for rate in (10.0, 0.1)
+        text_order(drawn_windows(3), queries=["a"], lr_decoder=rate, lr_attention=1e-3, steps=11.0)[
+            "time"
+        ]
+        for rate in (10.0, 0.1)
     )
     np.testing.assert_array_equal(fast, np.arange(12))
     np.testing.assert_allclose(slow, [0, 5, 10, 11])
@@ -361,15 +505,21 @@ def test_a_fast_decoder_is_followed_in_steps_of_descent_and_a_slow_one_in_longer
 
 def test_a_query_that_cannot_be_one_is_refused_with_what_would_help(weather):
     settings = {"window": 5, "n_chain": 5, "starts": 1}
-    with pytest.raises(InputError, match=r"'rains' is not in the text weather\. Did you mean 'rain'"):
+    with pytest.raises(
+        InputError, match=r"'rains' is not in the text weather\. Did you mean 'rain'"
+    ):
         forecast(weather, queries=["rains"], **settings)
     with pytest.raises(InputError, match=r"'dew' is too rare to be .*`n_tokens` \(`--n-tokens`\)"):
         forecast(weather, queries=["dew"], n_tokens=3, **settings)
-    with pytest.raises(InputError, match=r"'dew' is too rare to be .*`n_windows` \(`--n-windows`\)"):
+    with pytest.raises(
+        InputError, match=r"'dew' is too rare to be .*`n_windows` \(`--n-windows`\)"
+    ):
         forecast(weather, queries=["dew"], n_windows=1, **settings)
 
 
-def test_a_query_among_the_words_that_a_small_vocabulary_lost_is_told_apart_from_one_that_is_not_there(tmp_path):
+def test_a_query_among_the_words_that_a_small_vocabulary_lost_is_told_apart_from_one_that_is_not_there(
+    tmp_path,
+):
     (tmp_path / "text.txt").write_text("a b c a b a " * 50 + "d ")
     small = saccade.corpus(tmp_path / "text.txt", n_vocab=3, cache=tmp_path / "cache")
     with pytest.raises(InputError, match="or only among the rare words that became one"):
@@ -392,7 +542,11 @@ def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {said["topic"] for said in answer["predictions"]} == {"order of distinct tokens", "tokens that lose attention", "timing"}
+    assert {said["topic"] for said in answer["predictions"]} == {
+        "order of distinct tokens",
+        "tokens that lose attention",
+        "timing",
+    }
     options.json = False
     assert answered(record, options) == 0
     assert "# What will happen: classes" in capsys.readouterr().out
@@ -425,12 +579,30 @@ def test_queries_that_are_no_words_are_refused_in_a_sentence(weather, queries):
 
 def test_ids_of_numpy_are_queries_too(weather):
     word = weather.vocabulary.index(
-        str(forecast(weather, queries=1, window=5, n_windows=2000, n_chain=5, starts=1)["query"].values[0])
+        str(
+            forecast(weather, queries=1, window=5, n_windows=2000, n_chain=5, starts=1)[
+                "query"
+            ].values[0]
+        )
     )
-    assert forecast(weather, queries=[np.int64(word)], window=5, n_windows=2000, n_chain=5, starts=1).sizes["query"] == 1
+    assert (
+        forecast(
+            weather, queries=[np.int64(word)], window=5, n_windows=2000, n_chain=5, starts=1
+        ).sizes["query"]
+        == 1
+    )
 
 
 def test_rates_that_leave_no_numbers_are_not_trusted(weather):
-    wild = forecast(weather, queries=2, lr_decoder=10.0, lr_attention=3e4, window=5, n_windows=2000, n_chain=5, starts=1)
+    wild = forecast(
+        weather,
+        queries=2,
+        lr_decoder=10.0,
+        lr_attention=3e4,
+        window=5,
+        n_windows=2000,
+        n_chain=5,
+        starts=1,
+    )
     assert np.isfinite(wild.gain_path).all()
     assert "nan" not in page(wild)

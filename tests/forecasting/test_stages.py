@@ -36,7 +36,11 @@ def _events(flow, seed):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     ("variable", "event"),
-    [("condensed_time", "condensation"), ("plateau_time", "attention_frozen"), ("focus_onset", "focus_onset")],
+    [
+        ("condensed_time", "condensation"),
+        ("plateau_time", "attention_frozen"),
+        ("focus_onset", "focus_onset"),
+    ],
 )
 def test_onset_times_agree_with_the_flow_of_the_same_start(zipf, seed, variable, event):
     predicted, flow, _ = zipf
@@ -49,7 +53,12 @@ def test_queries_turn_back_when_the_flow_says_so(zipf, seed):
     predicted, flow, _ = zipf
     turns = [event for event in _events(flow, seed) if event.name == "focus_peak"]
     first = {query: min(turn.time for turn in turns if turn.query == query) for query in (2, 3, 4)}
-    assert np.nanmin(score.in_time(predicted.turn_time.values[seed, 2:], list(first.values()), factor=FACTOR)) == 1
+    assert (
+        np.nanmin(
+            score.in_time(predicted.turn_time.values[seed, 2:], list(first.values()), factor=FACTOR)
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -58,7 +67,9 @@ def test_the_query_matrix_grows_at_the_rate_that_the_flow_of_all_four_matrices_h
     run = flow.isel(seed=seed)
     top = np.linalg.svd(run.embedding.values)[2][:, 0]
     sent = np.linalg.norm(np.einsum("ti,tij->tj", top, run.query_matrix.values), axis=-1)
-    assert exponential_rate(run.time.values, sent) == pytest.approx(float(predicted.focus_growth.values[seed]), rel=0.1)
+    assert exponential_rate(run.time.values, sent) == pytest.approx(
+        float(predicted.focus_growth.values[seed]), rel=0.1
+    )
 
 
 @pytest.mark.parametrize("stay", [0.4, -0.03])
@@ -80,14 +91,20 @@ def test_a_focus_turns_at_its_height_on_the_side_of_c(stay):
     assert np.isfinite(turned).any()
     for word in np.flatnonzero(np.isfinite(turned)):
         away = predicted.on_frequent.values[:, word] - chain.stationary[0]
-        assert height[word] == pytest.approx(np.interp(turned[word], predicted.stage_time.values, away), abs=1e-12)
+        assert height[word] == pytest.approx(
+            np.interp(turned[word], predicted.stage_time.values, away), abs=1e-12
+        )
 
 
 def test_twice_the_rates_halve_every_time():
     chain = saccade.MarkovChain.zipf(5, stay=0.4)
-    slow, fast = (forecast(chain, starts=1, lr_decoder=rate, lr_attention=rate) for rate in (0.5, 1.0))
+    slow, fast = (
+        forecast(chain, starts=1, lr_decoder=rate, lr_attention=rate) for rate in (0.5, 1.0)
+    )
     for name in ("condensed_time", "plateau_time", "focus_onset"):
-        assert float(slow[name][0]) == pytest.approx(2 * float(fast[name][0]), rel=0.03)  # a step of sampled time
+        assert float(slow[name][0]) == pytest.approx(
+            2 * float(fast[name][0]), rel=0.03
+        )  # a step of sampled time
     assert float(slow.focus_rate) == pytest.approx(float(fast.focus_rate) / 2)
 
 

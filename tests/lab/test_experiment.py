@@ -1,5 +1,5 @@
-"""An experiment object: measured arrays become a defined record, grids keep their axes, tables and figures follow from the
-record.
+"""An experiment object: measured arrays become a defined record, grids keep their axes, tables and
+figures follow from the record.
 """
 
 from __future__ import annotations
@@ -34,9 +34,14 @@ class Settings:
 
 def measure(settings, on_progress):
     found = grid(
-        lambda power, x: {"value": x**power, "curve": np.arange(power)}, on_progress, power=settings.powers, x=(2.0, 3.0, 5.0)
+        lambda power, x: {"value": x**power, "curve": np.arange(power)},
+        on_progress,
+        power=settings.powers,
+        x=(2.0, 3.0, 5.0),
     )
-    return Measured(found, {"power": list(settings.powers), "x": [2.0, 3.0, 5.0]}, {"left_out": "[]"})
+    return Measured(
+        found, {"power": list(settings.powers), "x": [2.0, 3.0, 5.0]}, {"left_out": "[]"}
+    )
 
 
 POWERS = Experiment(
@@ -44,10 +49,21 @@ POWERS = Experiment(
     Settings,
     measure,
     lambda record: [
-        Case().near(Statement("nobody1999", "Lemma 1", "x"), "5 squared", record.value.sel(power=2, x=5), 25, within=0)
+        Case().near(
+            Statement("nobody1999", "Lemma 1", "x"),
+            "5 squared",
+            record.value.sel(power=2, x=5),
+            25,
+            within=0,
+        )
     ],
-    lambda record: [Lines("powers", "x", "value", [Line(record.x, record.value[0], "first", POINTS)])],
-    variables={"value": Variable("power x", "1", "x to the power"), "curve": Variable("power x sample", "1", "numbers below it")},
+    lambda record: [
+        Lines("powers", "x", "value", [Line(record.x, record.value[0], "first", POINTS)])
+    ],
+    variables={
+        "value": Variable("power x", "1", "x to the power"),
+        "curve": Variable("power x sample", "1", "numbers below it"),
+    },
 )
 
 
@@ -57,7 +73,11 @@ def test_a_run_is_a_record_with_settings_units_and_definitions():
     assert record.value.dims == ("power", "x")
     assert record.value.attrs == {"units": "1", "definition": "x to the power"}
     assert float(record.value.sel(power=3, x=5)) == 125
-    assert np.isnan(record.curve.sel(power=2, x=2).values).tolist() == [False, False, True]  # shorter ones are padded
+    assert np.isnan(record.curve.sel(power=2, x=2).values).tolist() == [
+        False,
+        False,
+        True,
+    ]  # shorter ones are padded
     assert POWERS.settings_of(record) == Settings((2, 3))
     assert seen == pytest.approx([(n + 1) / 6 for n in range(6)])
     assert record.attrs["left_out"] == "[]"
@@ -81,12 +101,20 @@ def not_ascending(record):
     [
         (lambda record: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda record: None, "`film` must give a Film; it gave None"),
-        (lambda record: Film("x", [0, 1], np.ones((2, 3)), ["a", "b"]), "a film of 2 tokens needs values of the shape (2, 2)"),
-        (lambda record: Film("x", [0, 1], np.ones((2, 2)), ["a", "b"], theory=np.ones(3)), "The film is left out: "),
+        (
+            lambda record: Film("x", [0, 1], np.ones((2, 3)), ["a", "b"]),
+            "a film of 2 tokens needs values of the shape (2, 2)",
+        ),
+        (
+            lambda record: Film("x", [0, 1], np.ones((2, 2)), ["a", "b"], theory=np.ones(3)),
+            "The film is left out: ",
+        ),
         (not_ascending, "a film needs two or more times, each later than the one before"),
     ],
 )
-def test_a_film_that_cannot_be_made_costs_no_finished_run_and_is_told_in_a_sentence(tmp_path, film, why):
+def test_a_film_that_cannot_be_made_costs_no_finished_run_and_is_told_in_a_sentence(
+    tmp_path, film, why
+):
     record = POWERS.run()
     with sealed_folder(tmp_path / "powers") as folder:
         replace(POWERS, film=film).write(folder, record, POWERS.claims(record), {"statement": "x"})
@@ -104,15 +132,26 @@ def test_a_result_of_one_s_own_settings_is_headed_with_what_came_out_there():
     assert said == "With powers = 2, 3: 1 holds. At the default settings: Powers are right."
 
 
-OUTSIDE_OF_ONE, LEMMA = Case(given=[below("step size", 1.0, 0.5)]), Statement("nobody1999", "Lemma 1", "x")
-UNKNOWN, KNOWN = (OUTSIDE_OF_ONE.near(LEMMA, "rate", 1.0, 1.0, within=0.1, expected=expected) for expected in (HOLDS, OUTSIDE))
+OUTSIDE_OF_ONE, LEMMA = (
+    Case(given=[below("step size", 1.0, 0.5)]),
+    Statement("nobody1999", "Lemma 1", "x"),
+)
+UNKNOWN, KNOWN = (
+    OUTSIDE_OF_ONE.near(LEMMA, "rate", 1.0, 1.0, within=0.1, expected=expected)
+    for expected in (HOLDS, OUTSIDE)
+)
 RIGHT, WRONG = (Case().near(LEMMA, "slope", measured, 1.0, within=0.1) for measured in (1.0, 2.0))
 
 
 @pytest.mark.parametrize(
     ("claims", "as_designed", "code", "said"),
     [
-        ([[RIGHT, UNKNOWN], [RIGHT, KNOWN]], True, 1, "2 hold, 2 outside; 1 unexpectedly outside its assumptions"),
+        (
+            [[RIGHT, UNKNOWN], [RIGHT, KNOWN]],
+            True,
+            1,
+            "2 hold, 2 outside; 1 unexpectedly outside its assumptions",
+        ),
         (
             [[UNKNOWN], [UNKNOWN, WRONG]],
             True,
@@ -124,21 +163,34 @@ RIGHT, WRONG = (Case().near(LEMMA, "slope", measured, 1.0, within=0.1) for measu
         ([[RIGHT, UNKNOWN], [UNKNOWN]], False, 0, "1 holds, 2 outside"),
     ],
 )
-def test_the_last_lines_say_why_the_exit_code_is_1(claims, as_designed, code, said, tmp_path, monkeypatch, capsys):
-    """Also where no claim is a surprise, but one is outside its assumptions without being known to be."""
+def test_the_last_lines_say_why_the_exit_code_is_1(
+    claims, as_designed, code, said, tmp_path, monkeypatch, capsys
+):
+    """Also where no claim is a surprise, but one is outside its assumptions without being known to
+    be.
+    """
     names = ["growth-figures", "decoder-dynamics"][: len(claims)]
-    made = [Outcome(name, "", tmp_path, POWERS.run(), of, as_designed) for name, of in zip(names, claims, strict=True)]
+    made = [
+        Outcome(name, "", tmp_path, POWERS.run(), of, as_designed)
+        for name, of in zip(names, claims, strict=True)
+    ]
     monkeypatch.setattr("saccade.experiments.reproduce.reproduce_all", lambda *_: iter(made))
     monkeypatch.setattr("saccade.report.page.write_page", lambda *_: tmp_path / "report.html")
     assert main(["reproduce", *names, "--out", str(tmp_path)]) == code
     lines = capsys.readouterr().out.splitlines()
-    told = lines[-2] if len(claims) > 1 else lines[0].removeprefix("growth-figures: ").rpartition(",")[0]
+    told = (
+        lines[-2]
+        if len(claims) > 1
+        else lines[0].removeprefix("growth-figures: ").rpartition(",")[0]
+    )
     assert told == said
 
 
 def test_the_table_is_what_the_figure_shows_unless_there_is_another():
     record = POWERS.run()
-    assert POWERS.rows(record) == [{"panel": "powers", "series": "first", "x": x, "y": x} for x in (2.0, 3.0, 5.0)]
+    assert POWERS.rows(record) == [
+        {"panel": "powers", "series": "first", "x": x, "y": x} for x in (2.0, 3.0, 5.0)
+    ]
     assert replace(POWERS, table=lambda record: [{"n": 1}]).rows(record) == [{"n": 1}]
 
 
@@ -157,15 +209,22 @@ def test_a_table_of_cells_has_a_row_for_each():
 
 
 def test_what_is_no_measurement_is_refused_in_a_sentence():
-    undefined = Experiment("x", Settings, lambda settings, on_progress: Measured({"length": 1.0}, {}), None, None)
+    undefined = Experiment(
+        "x", Settings, lambda settings, on_progress: Measured({"length": 1.0}, {}), None, None
+    )
     with pytest.raises(InputError, match="`variables` of x must say what length is"):
         undefined.run()
-    with pytest.raises(InputError, match=r"`measure` of x must give a record or Measured.*it gave None"):
+    with pytest.raises(
+        InputError, match=r"`measure` of x must give a record or Measured.*it gave None"
+    ):
         Experiment("x", Settings, lambda settings, on_progress: None, None, None).run()
 
 
 def test_headline_numbers_are_means_over_seeds_that_have_them():
-    assert by_cell({"loss": [[1.0, np.nan], [2.0, 4.0]]}, {"ratio": [1, 10]}) == {"loss, ratio 1": 1.0, "loss, ratio 10": 3.0}
+    assert by_cell({"loss": [[1.0, np.nan], [2.0, 4.0]]}, {"ratio": [1, 10]}) == {
+        "loss, ratio 1": 1.0,
+        "loss, ratio 10": 3.0,
+    }
     assert list(by_cell({"loss": [[1.0]]}, {"ratio": [1]})) == ["loss"]
 
 
@@ -175,7 +234,14 @@ def test_arrays_of_one_shape_are_stacked_as_they_are():
 
 
 def test_panels_are_plain_data_with_missing_numbers_as_none():
-    lines = Lines("t", "x", "y", [Line([1, 2], [np.nan, 1.0], tone=0.5, low=[0, 0], high=[1, np.inf])], "xy", levels={1.0: "one"})
+    lines = Lines(
+        "t",
+        "x",
+        "y",
+        [Line([1, 2], [np.nan, 1.0], tone=0.5, low=[0, 0], high=[1, np.inf])],
+        "xy",
+        levels={1.0: "one"},
+    )
     spec = lines.spec()
     assert spec["series"][0] == {
         "name": "", "x": [1.0, 2.0], "y": [None, 1.0], "style": "line", "shade": 0.5, "low": [0.0, 0.0], "high": [1.0, None]

@@ -72,7 +72,10 @@ def test_settings_in_range_are_taken(good):
         ({"teacher_seed": 2**63}, "`teacher_seed` must be a whole number from 0 to 2**63 - 1"),
         ({"steps": 2.5}, "`steps` cannot be 2.5: it is declared as int"),
         ({"pair": np.ones(2)}, "`pair` cannot be array"),
-        ({"names": (Path("a"),)}, "Settings are numbers, texts, bools, Literal choices, and tuples of these"),
+        (
+            {"names": (Path("a"),)},
+            "Settings are numbers, texts, bools, Literal choices, and tuples of these",
+        ),
         ({"n_vocab": 0}, "`n_vocab` must be a whole number of at least 1; got 0"),
     ],
 )

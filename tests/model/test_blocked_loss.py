@@ -14,7 +14,10 @@ from saccade.model.blocked_loss import blocked_cross_entropy  # noqa: E402
 N_ROWS, WIDTH, N_VOCAB = 23, 5, 37
 
 
-@pytest.fixture(params=[1, 4 * N_VOCAB, 8 * N_VOCAB, 2**23], ids=["row by row", "even blocks", "a shorter last block", "one block"])
+@pytest.fixture(
+    params=[1, 4 * N_VOCAB, 8 * N_VOCAB, 2**23],
+    ids=["row by row", "even blocks", "a shorter last block", "one block"],
+)
 def block_size(request, monkeypatch):
     monkeypatch.setattr(blocked_loss, "ENTRIES_PER_BLOCK", request.param)
 
@@ -22,7 +25,9 @@ def block_size(request, monkeypatch):
 def inputs(dtype: torch.dtype, scale: float = 1.0, with_bias: bool = True):
     torch.manual_seed(3)
     hidden = torch.randn(N_ROWS, WIDTH, dtype=dtype) * scale
-    parts = [hidden, torch.randn(N_VOCAB, WIDTH, dtype=dtype)] + ([torch.randn(N_VOCAB, dtype=dtype)] if with_bias else [])
+    parts = [hidden, torch.randn(N_VOCAB, WIDTH, dtype=dtype)] + (
+        [torch.randn(N_VOCAB, dtype=dtype)] if with_bias else []
+    )
     return [part.requires_grad_() for part in parts], torch.randint(0, N_VOCAB, (N_ROWS,))
 
 
@@ -43,7 +48,10 @@ def test_gradients_equal_finite_differences(with_bias):
 def test_loss_and_gradients_equal_those_of_whole_logits(dtype, tolerance, scale):
     parts, targets = inputs(dtype, scale)
     results = []
-    for loss in (blocked_cross_entropy(*parts, targets), F.cross_entropy(F.linear(*parts), targets)):
+    for loss in (
+        blocked_cross_entropy(*parts, targets),
+        F.cross_entropy(F.linear(*parts), targets),
+    ):
         results.append([loss.detach(), *torch.autograd.grad(loss, parts)])
     for ours, theirs in zip(*results, strict=True):
         assert (ours - theirs).abs().max() <= tolerance * theirs.abs().max()
@@ -68,7 +76,9 @@ def test_only_what_is_asked_for_gets_a_gradient():
 
 
 def test_logits_are_never_there_as_a_whole(monkeypatch):
-    """The largest tensor that is made has as many entries as a block, the weight or the hidden states."""
+    """The largest tensor that is made has as many entries as a block, the weight or the hidden
+    states.
+    """
     from torch.utils._python_dispatch import TorchDispatchMode
 
     monkeypatch.setattr(blocked_loss, "ENTRIES_PER_BLOCK", 4 * N_VOCAB)
@@ -88,8 +98,12 @@ def test_logits_are_never_there_as_a_whole(monkeypatch):
     assert largest == max(4 * N_VOCAB, N_VOCAB * WIDTH) < N_ROWS * N_VOCAB
 
 
-@pytest.mark.parametrize(("room", "rows"), [(1, 1), (4, 4), (8, 8), (9, 8), (22, 12), (23, 23), (1000, 23)])
+@pytest.mark.parametrize(
+    ("room", "rows"), [(1, 1), (4, 4), (8, 8), (9, 8), (22, 12), (23, 23), (1000, 23)]
+)
 def test_blocks_are_few_and_even(monkeypatch, room, rows):
-    """23 rows in as few blocks as fit, all of about one height: 8 + 8 + 7 where nine rows would fit, 12 + 11 where 22 would."""
+    """23 rows in as few blocks as fit, all of about one height: 8 + 8 + 7 where nine rows would
+    fit, 12 + 11 where 22 would.
+    """
     monkeypatch.setattr(blocked_loss, "ENTRIES_PER_BLOCK", room * N_VOCAB + N_VOCAB - 1)
     assert blocked_loss._rows_per_block(N_ROWS, N_VOCAB) == rows

@@ -21,14 +21,21 @@ def test_a_product_is_pytorchs_up_to_rounding(dtype, tolerance, turned):
     torch.manual_seed(5)
     left, right = torch.randn(N_ROWS, WIDTH, dtype=dtype), torch.randn(WIDTH, N_OUT, dtype=dtype)
     if turned:
-        left, right = torch.randn(WIDTH, N_ROWS, dtype=dtype).T, torch.randn(N_OUT, WIDTH, dtype=dtype).T
-    assert (product(left, right) - left @ right).abs().max() <= tolerance * (left @ right).abs().max()
+        left, right = (
+            torch.randn(WIDTH, N_ROWS, dtype=dtype).T,
+            torch.randn(N_OUT, WIDTH, dtype=dtype).T,
+        )
+    assert (product(left, right) - left @ right).abs().max() <= tolerance * (
+        left @ right
+    ).abs().max()
     assert product(left[:0], right).shape == (0, N_OUT)
 
 
 def test_float32_goes_to_onednn_where_pytorch_has_it(monkeypatch):
     asked = []
-    monkeypatch.setattr(products, "_by_onednn", lambda left, *rest: asked.append(left.dtype) or left.new_zeros(2, 2))
+    monkeypatch.setattr(
+        products, "_by_onednn", lambda left, *rest: asked.append(left.dtype) or left.new_zeros(2, 2)
+    )
     for dtype in (torch.float32, torch.float64):
         product(torch.ones(2, 2, dtype=dtype), torch.ones(2, 2, dtype=dtype))
     assert asked == [torch.float32]
@@ -68,7 +75,9 @@ def test_gradients_pass_through_a_frozen_map_and_what_it_gave_may_be_changed_in_
     fast.weight.requires_grad_(False)
     with fast_products(fast):
         found = torch.autograd.grad(fast(x).relu_().sum(), [x, fast.bias])
-    expected = torch.autograd.grad(nn.functional.linear(x, fast.weight, fast.bias).relu().sum(), [x, fast.bias])
+    expected = torch.autograd.grad(
+        nn.functional.linear(x, fast.weight, fast.bias).relu().sum(), [x, fast.bias]
+    )
     for ours, theirs in zip(found, expected, strict=True):
         assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
     assert not fast.is_fast
@@ -92,9 +101,13 @@ def test_dropout_drops_as_often_as_it_says_and_keeps_the_mean(p):
     x = torch.ones(101, 997)
     seen = Dropout(p)(x)
     spread = (p * (1 - p) / x.numel()) ** 0.5
-    assert abs(float((seen == 0).float().mean()) - p) < 4 * spread + 1e-5  # the probability itself is known to 1/65,536
+    assert (
+        abs(float((seen == 0).float().mean()) - p) < 4 * spread + 1e-5
+    )  # the probability itself is known to 1/65,536
     assert abs(float(seen.mean()) - 1) < 4 * spread / (1 - p)
-    by_place = [float((seen.flatten()[place::4] == 0).float().mean()) for place in range(4)]  # the four that share a draw
+    by_place = [
+        float((seen.flatten()[place::4] == 0).float().mean()) for place in range(4)
+    ]  # the four that share a draw
     assert max(by_place) - min(by_place) < 12 * spread
     together = ((seen.flatten()[:-1:4] == 0) & (seen.flatten()[1::4] == 0)).float().mean()
     assert abs(float(together) - p * p) < 12 * spread

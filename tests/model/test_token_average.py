@@ -1,4 +1,6 @@
-"""Loss and gradients of a model that averages embeddings, against the kernel that every other model uses."""
+"""Loss and gradients of a model that averages embeddings, against the kernel that every other model
+uses.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,21 @@ def _way(request, monkeypatch):
 
 
 def loss_and_slopes(model: Transformer, by_hand: bool) -> list[torch.Tensor]:
-    """Loss of the last positions and its gradients, by hand or by the kernel and automatic differentiation."""
+    """Loss of the last positions and its gradients, by hand or by the kernel and automatic
+    differentiation.
+    """
     ids = torch.randint(0, N_VOCAB, (5, 14), generator=torch.Generator().manual_seed(1))
     batch = Batch(ids[:, :-1], ids[:, 1:])
     model.zero_grad()
     if by_hand:
         loss = model.averaged_loss(batch.ids, batch.following[:, -1])
     else:
-        loss = blocked_cross_entropy(model(batch.ids, True, True)[:, 0], model.unembedding.weight, None, batch.following[:, -1])
+        loss = blocked_cross_entropy(
+            model(batch.ids, True, True)[:, 0],
+            model.unembedding.weight,
+            None,
+            batch.following[:, -1],
+        )
         loss.backward()
     return [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
 
@@ -56,12 +65,25 @@ def test_loss_and_gradients_are_the_kernels_and_the_gap_is_rounding(scaled):
 def test_a_few_updates_by_hand_are_those_of_the_kernel(monkeypatch):
     def run():
         seen = {}
-        settings = {"steps": 5, "batch": 6, "context": 11, "optimiser": "adam", "lr": 0.02, "loss": "last", "every": [5]}
+        settings = {
+            "steps": 5,
+            "batch": 6,
+            "context": 11,
+            "optimiser": "adam",
+            "lr": 0.02,
+            "loss": "last",
+            "every": [5],
+        }
 
         def weights(model, step):
-            return seen.update({name: value.clone() for name, value in model.state_dict().items()}) or {}
+            return (
+                seen.update({name: value.clone() for name, value in model.state_dict().items()})
+                or {}
+            )
 
-        record = train_text(CORPUS, model=AVERAGES, **settings, measures=weights, watch=False, evaluate=0)
+        record = train_text(
+            CORPUS, model=AVERAGES, **settings, measures=weights, watch=False, evaluate=0
+        )
         return record.loss.values, seen
 
     by_hand = run()
@@ -73,7 +95,15 @@ def test_a_few_updates_by_hand_are_those_of_the_kernel(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "change", [{"residual": True}, {"positions": "learned"}, {"values": True}, {"norm": "unit"}, {"d_mlp": 3}, {"tied": True}]
+    "change",
+    [
+        {"residual": True},
+        {"positions": "learned"},
+        {"values": True},
+        {"norm": "unit"},
+        {"d_mlp": 3},
+        {"tied": True},
+    ],
 )
 def test_any_other_model_goes_through_the_kernel(change):
     assert AVERAGES.averages_tokens

@@ -18,16 +18,22 @@ NOT_OF_THE_WEIGHTS = ("look_seconds", "path_distance")
 
 
 def trained(model, save) -> None:
-    """A few steps of descent on pairs of equal tokens; `save(step)` is called before those of STEPS."""
+    """A few steps of descent on pairs of equal tokens; `save(step)` is called before those of
+    STEPS.
+    """
     optimiser = torch.optim.SGD(model.parameters(), lr=0.3)
     generator = torch.Generator().manual_seed(11)
     for step in range(STEPS[-1] + 1):
         if step in STEPS:
             save(step)
-        tokens = torch.randint(0, zoo.N_VOCAB, (5, 8), generator=generator).repeat_interleave(2, dim=1)
+        tokens = torch.randint(0, zoo.N_VOCAB, (5, 8), generator=generator).repeat_interleave(
+            2, dim=1
+        )
         answer = model(tokens)
         logits = getattr(answer, "logits", answer)
-        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        loss = torch.nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+        )
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -73,12 +79,19 @@ def own_states() -> dict[int, dict[str, Any]]:
     """States by step of a model of one's own."""
     torch.manual_seed(2)
     model, states = Tied(), {}
-    trained(model, lambda step: states.update({step: {name: value.clone() for name, value in model.state_dict().items()}}))
+    trained(
+        model,
+        lambda step: states.update(
+            {step: {name: value.clone() for name, value in model.state_dict().items()}}
+        ),
+    )
     return states
 
 
 def findings(record, *kinds: str) -> list[tuple[str, list[int]]]:
-    return [(kind, steps) for kind, steps, _ in json.loads(record.attrs["findings"]) if kind in kinds]
+    return [
+        (kind, steps) for kind, steps, _ in json.loads(record.attrs["findings"]) if kind in kinds
+    ]
 
 
 def sentences(record) -> str:
@@ -86,7 +99,9 @@ def sentences(record) -> str:
 
 
 def assert_same(one, other, steps=STEPS) -> None:
-    """What was seen while the run went on, `one`, is seen in its checkpoints; a watched run looks at weights now and then only."""
+    """What was seen while the run went on, `one`, is seen in its checkpoints; a watched run looks
+    at weights now and then only.
+    """
     for name in one.data_vars:
         if name not in NOT_OF_THE_WEIGHTS:
             before = one[name].sel(time=list(steps)).dropna("time", how="all")

@@ -1,4 +1,6 @@
-"""Checkpoints that several files of tests look at or damage. PyTorch is imported on use: without it those files skip themselves."""
+"""Checkpoints that several files of tests look at or damage. PyTorch is imported on use: without it
+those files skip themselves.
+"""
 
 from __future__ import annotations
 

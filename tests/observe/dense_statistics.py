@@ -1,4 +1,6 @@
-"""The second implementation of the statistics: one query at a time, from whole float64 maps, with no blocks and no torch."""
+"""The second implementation of the statistics: one query at a time, from whole float64 maps, with
+no blocks and no torch.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def dense_statistics(
     own_queries: bool = True,
     least: float = 1e-30,
 ) -> dict[str, np.ndarray]:
-    """Means over queries (head) of whole maps (batch, head, query, key); a key is visible if its weight is above `least`."""
+    """Means over queries (head) of whole maps (batch, head, query, key); a key is visible if its
+    weight is above `least`.
+    """
     n_batch, n_heads, n_queries, n_keys = weights.shape
     square = own_queries and n_queries == n_keys
     found: list[dict[str, Any]] = []
@@ -58,17 +62,36 @@ def dense_statistics(
             means["decile_focus"] = np.divide(mass, share, out=np.full(10, np.nan), where=share > 0)
         if is_token is not None:
             places = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass")
-            means["uniform_mass"] = np.array([means.pop(f"uniform_{name}", np.nan) for name in places])
-        measures = ("relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass")
-        means["standard_error"] = np.array([_scatter(rows.get(name, []), owner.get(name, [])) for name in measures])
+            means["uniform_mass"] = np.array(
+                [means.pop(f"uniform_{name}", np.nan) for name in places]
+            )
+        measures = (
+            "relative_entropy",
+            "sink_mass",
+            "previous_mass",
+            "induction_mass",
+            "duplicate_mass",
+            "self_mass",
+        )
+        means["standard_error"] = np.array(
+            [_scatter(rows.get(name, []), owner.get(name, [])) for name in measures]
+        )
         means["entropy_slack"] = means["entropy"] - means["entropy_bound"]
         found.append(means)
-    return {name: np.stack([np.asarray(means.get(name, np.nan)) for means in found]) for name in found[0]}
+    return {
+        name: np.stack([np.asarray(means.get(name, np.nan)) for means in found])
+        for name in found[0]
+    }
 
 
 def _scatter(values: list[float], owner: list[int]) -> float:
-    """Standard error of a ratio estimator: sequences are drawn, and each brings a total and a number of queries."""
-    groups = [np.array([value for value, of in zip(values, owner, strict=True) if of == one]) for one in sorted(set(owner))]
+    """Standard error of a ratio estimator: sequences are drawn, and each brings a total and a
+    number of queries.
+    """
+    groups = [
+        np.array([value for value, of in zip(values, owner, strict=True) if of == one])
+        for one in sorted(set(owner))
+    ]
     if len(groups) < 2:
         return np.nan
     left = np.array([(group - np.mean(values)).sum() for group in groups])
@@ -90,6 +113,11 @@ def _least_entropy(row: np.ndarray) -> float:
 def _of_row(row: np.ndarray) -> dict[str, float]:
     entropy = float(-(row * np.log(row)).sum())
     largest = np.sort(row)[::-1]
-    one = {"entropy": entropy, "top_mass": largest[0], "top_k_mass": largest[:5].sum(), "effective_keys": 1 / (row**2).sum()}
+    one = {
+        "entropy": entropy,
+        "top_mass": largest[0],
+        "top_k_mass": largest[:5].sum(),
+        "effective_keys": 1 / (row**2).sum(),
+    }
     one["entropy_bound"] = _least_entropy(row)
     return one | ({"relative_entropy": entropy / np.log(len(row))} if len(row) > 1 else {})

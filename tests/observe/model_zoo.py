@@ -1,4 +1,6 @@
-"""Small models of every kind that attention is written in, each with a way to know its weights in float64 without our capture."""
+"""Small models of every kind that attention is written in, each with a way to know its weights in
+float64 without our capture.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ N_VOCAB, WIDTH, HEADS, LENGTH, BATCH = 53, 24, 4, 11, 3
 
 
 class Case(NamedTuple):
-    """A model with a probe, and its attention weights layer by layer in float64, computed another way."""
+    """A model with a probe, and its attention weights layer by layer in float64, computed another
+    way.
+    """
 
     model: nn.Module
     probe: Any
@@ -35,7 +39,8 @@ def padding(side: str) -> Tensor:
     return mask
 
 
-# Transformers ---------------------------------------------------------------------------------------------------------------
+# Transformers
+# ---------------------------------------------------------------------------------------------------------------
 
 _SHARED = {
     "vocab_size": N_VOCAB,
@@ -46,11 +51,17 @@ _SHARED = {
 }
 _END = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("GPT2LMHeadModel", {"vocab_size": N_VOCAB, "n_embd": WIDTH, "n_layer": 2, "n_head": HEADS, **_END}),
+    "gpt2": (
+        "GPT2LMHeadModel",
+        {"vocab_size": N_VOCAB, "n_embd": WIDTH, "n_layer": 2, "n_head": HEADS, **_END},
+    ),
     "llama-grouped": ("LlamaForCausalLM", _SHARED | _END | {"num_key_value_heads": 2}),
     "llama-single-key": ("LlamaForCausalLM", _SHARED | _END | {"num_key_value_heads": 1}),
     "neox": ("GPTNeoXForCausalLM", _SHARED | _END),
-    "mistral-sliding": ("MistralForCausalLM", _SHARED | _END | {"num_key_value_heads": 2, "sliding_window": 4}),
+    "mistral-sliding": (
+        "MistralForCausalLM",
+        _SHARED | _END | {"num_key_value_heads": 2, "sliding_window": 4},
+    ),
     "bert": ("BertModel", _SHARED | {"pad_token_id": 0}),
     "t5": (
         "T5ForConditionalGeneration",
@@ -68,10 +79,15 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def transformers_case(
-    family: str, kernel: str, mask: Tensor | None, dtype: torch.dtype = torch.float32, n_decoder: int = 7
+    family: str,
+    kernel: str,
+    mask: Tensor | None,
+    dtype: torch.dtype = torch.float32,
+    n_decoder: int = 7,
 ) -> Case:
-    """Padding on the left, or a sliding window over padding, leaves queries without a key; Transformers' eager float64 makes them
-    NaN, which then spreads. There the reference is eager float32.
+    """Padding on the left, or a sliding window over padding, leaves queries without a key;
+    Transformers' eager float64 makes them NaN, which then spreads. There the reference is eager
+    float32.
     """
     import transformers
 
@@ -83,20 +99,27 @@ def transformers_case(
     torch.manual_seed(7)
     config = kind.config_class(**settings)
     model = kind._from_config(config, attn_implementation=kernel).to(dtype)
-    # Sharper than a fresh start, so that there is something to measure. T5 does not divide its scores by the root of the width:
-    # with 4 they reach 100, and the model's own float32 rounds weights by 1e-4.
+    # Sharper than a fresh start, so that there is something to measure. T5 does not divide its
+    # scores by the root of the width: with 4 they reach 100, and the model's own float32 rounds
+    # weights by 1e-4.
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_((2 if family == "t5" else 4) if parameter.ndim > 1 else 1)
     exact = kind._from_config(copy.deepcopy(config), attn_implementation="eager").to(precise).eval()
     exact.load_state_dict({key: value.to(precise) for key, value in model.state_dict().items()})
-    probe: dict[str, Any] = {"input_ids": ids()} | ({} if mask is None else {"attention_mask": mask})
+    probe: dict[str, Any] = {"input_ids": ids()} | (
+        {} if mask is None else {"attention_mask": mask}
+    )
     if family == "t5":
         probe["decoder_input_ids"] = ids().flip(1)[:, :n_decoder]
 
     def reference() -> list[Tensor]:
         with torch.no_grad():
-            answer = exact(**probe, output_attentions=True, **({} if family == "bert" else {"use_cache": False}))
+            answer = exact(
+                **probe,
+                output_attentions=True,
+                **({} if family == "bert" else {"use_cache": False}),
+            )
         if family != "t5":
             return [weights.double() for weights in answer.attentions]
         pairs = zip(answer.decoder_attentions, answer.cross_attentions, strict=True)
@@ -105,7 +128,8 @@ def transformers_case(
     return Case(model, probe, reference)
 
 
-# Written by hand ------------------------------------------------------------------------------------------------------------
+# Written by hand
+# ------------------------------------------------------------------------------------------------------------
 
 
 class Block(nn.Module):
@@ -118,7 +142,10 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(0.2)
 
     def heads(self, x: Tensor) -> list[Tensor]:
-        return [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.c_attn(x).split(WIDTH, dim=-1)]
+        return [
+            part.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            for part in self.c_attn(x).split(WIDTH, dim=-1)
+        ]
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         q, k, v = self.heads(x)
@@ -155,14 +182,24 @@ class Block(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=self.allowed(q, mask))
 
     def _fused_additive(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        added = torch.zeros(self.allowed(q, mask).shape, dtype=q.dtype).masked_fill(~self.allowed(q, mask), float("-inf"))
+        added = torch.zeros(self.allowed(q, mask).shape, dtype=q.dtype).masked_fill(
+            ~self.allowed(q, mask), float("-inf")
+        )
         return F.scaled_dot_product_attention(q, k, v, attn_mask=added)
 
     def _flex(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-        block_mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, q.shape[2], q.shape[2], device="cpu")
-        return flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score + 0.0 * (i - j), block_mask=block_mask)
+        block_mask = create_block_mask(
+            lambda b, h, i, j: i >= j, None, None, q.shape[2], q.shape[2], device="cpu"
+        )
+        return flex_attention(
+            q,
+            k,
+            v,
+            score_mod=lambda score, b, h, i, j: score + 0.0 * (i - j),
+            block_mask=block_mask,
+        )
 
 
 class HandWritten(nn.Module):
@@ -178,7 +215,9 @@ class HandWritten(nn.Module):
         return x
 
 
-def hand_written_case(kernel: str, mask: Tensor | None = None, dtype: torch.dtype = torch.float32) -> Case:
+def hand_written_case(
+    kernel: str, mask: Tensor | None = None, dtype: torch.dtype = torch.float32
+) -> Case:
     torch.manual_seed(3)
     model = HandWritten(kernel).to(dtype)
     exact = copy.deepcopy(model).double().eval()
@@ -188,7 +227,9 @@ def hand_written_case(kernel: str, mask: Tensor | None = None, dtype: torch.dtyp
         with torch.no_grad():
             for block in exact.blocks:
                 q, k, _ = block.heads(x)
-                scores = (q @ k.mT / math.sqrt(k.shape[-1])).masked_fill(~block.allowed(q, mask), -math.inf)
+                scores = (q @ k.mT / math.sqrt(k.shape[-1])).masked_fill(
+                    ~block.allowed(q, mask), -math.inf
+                )
                 found.append(torch.softmax(scores, dim=-1).nan_to_num(0.0))
                 v = block.heads(x)[2]
                 x = x + block.c_proj((found[-1] @ v).transpose(1, 2).flatten(-2))
@@ -197,7 +238,8 @@ def hand_written_case(kernel: str, mask: Tensor | None = None, dtype: torch.dtyp
     return Case(model, ids() if mask is None else (ids(), mask), reference)
 
 
-# PyTorch's own layers -------------------------------------------------------------------------------------------------------
+# PyTorch's own layers
+# -------------------------------------------------------------------------------------------------------
 
 
 class Encoder(nn.Module):
@@ -212,14 +254,21 @@ class Encoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         mask = (
-            nn.Transformer.generate_square_subsequent_mask(input_ids.shape[1], dtype=self.embedding.weight.dtype)
+            nn.Transformer.generate_square_subsequent_mask(
+                input_ids.shape[1], dtype=self.embedding.weight.dtype
+            )
             if self.causal
             else None
         )
         ignored = None if attention_mask is None else attention_mask == 0
         if ignored is not None and mask is not None:
             mask = mask != 0  # both masks of one type
-        return self.encoder(self.embedding(input_ids), mask=mask, src_key_padding_mask=ignored, is_causal=self.causal)
+        return self.encoder(
+            self.embedding(input_ids),
+            mask=mask,
+            src_key_padding_mask=ignored,
+            is_causal=self.causal,
+        )
 
 
 def encoder_case(causal: bool, mask: Tensor | None) -> Case:
@@ -232,8 +281,16 @@ def encoder_case(causal: bool, mask: Tensor | None) -> Case:
 
     def reference() -> list[Tensor]:
         found: list[Tensor] = []
-        allowed = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril() if causal else torch.ones(LENGTH, LENGTH, dtype=torch.bool)
-        allowed = allowed.expand(BATCH, 1, -1, -1) if mask is None else allowed & mask.bool()[:, None, None]
+        allowed = (
+            torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+            if causal
+            else torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+        )
+        allowed = (
+            allowed.expand(BATCH, 1, -1, -1)
+            if mask is None
+            else allowed & mask.bool()[:, None, None]
+        )
         with torch.no_grad():
             x = exact.embedding(ids())
             for layer in exact.encoder.layers:
@@ -248,4 +305,6 @@ def encoder_case(causal: bool, mask: Tensor | None) -> Case:
                 x = layer.norm2(x + layer.linear2(F.relu(layer.linear1(x))))
         return found
 
-    return Case(model, {"input_ids": ids()} | ({} if mask is None else {"attention_mask": mask}), reference)
+    return Case(
+        model, {"input_ids": ids()} | ({} if mask is None else {"attention_mask": mask}), reference
+    )

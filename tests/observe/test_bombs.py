@@ -1,4 +1,6 @@
-"""Small checkpoints and small watched runs that would take gigabytes, or hang, are refused in less than one gigabyte."""
+"""Small checkpoints and small watched runs that would take gigabytes, or hang, are refused in less
+than one gigabyte.
+"""
 
 from __future__ import annotations
 
@@ -44,24 +46,36 @@ def packed(path: Path) -> None:
             if member.filename.endswith("data/0"):
                 write_zeros(archive, member.filename, b"", LARGE)
             else:
-                content = before.read(member).replace(b"K\x07tq\x07Q", b"J" + (LARGE // 4).to_bytes(4, "little") + b"tq\x07Q")
+                content = before.read(member).replace(
+                    b"K\x07tq\x07Q", b"J" + (LARGE // 4).to_bytes(4, "little") + b"tq\x07Q"
+                )
                 archive.writestr(
-                    member.filename, content.replace(b"K\x07\x85q\x08", b"J" + (LARGE // 4).to_bytes(4, "little") + b"\x85q\x08")
+                    member.filename,
+                    content.replace(
+                        b"K\x07\x85q\x08", b"J" + (LARGE // 4).to_bytes(4, "little") + b"\x85q\x08"
+                    ),
                 )
 
 
 def many_tensors(path: Path) -> None:
     """Nothing but names."""
-    listed = {f"{i:x}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(400_000)}
+    listed = {
+        f"{i:x}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(400_000)
+    }
     header = json.dumps(listed, separators=(",", ":")).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header)
 
 
 class Grows:
-    """Four bytes, each time as many again: PyTorch reads no protocol above 2, in which bytes are made so."""
+    """Four bytes, each time as many again: PyTorch reads no protocol above 2, in which bytes are
+    made so.
+    """
 
     def __reduce__(self):
-        return codecs.encode, (reduce(lambda made, _: Encoded(made, "hex"), range(28), Encoded("abcd", "latin1")), "hex")
+        return codecs.encode, (
+            reduce(lambda made, _: Encoded(made, "hex"), range(28), Encoded("abcd", "latin1")),
+            "hex",
+        )
 
 
 class Encoded:
@@ -78,7 +92,11 @@ def archive_of(*pickles: tuple[str, bytes]):
     def make(path: Path) -> None:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of two members with one name
-            for name, content in (*pickles, ("archive/version", b"3\n"), ("archive/byteorder", b"little")):
+            for name, content in (
+                *pickles,
+                ("archive/version", b"3\n"),
+                ("archive/byteorder", b"little"),
+            ):
                 archive.writestr(name, content)
 
     return make
@@ -98,14 +116,18 @@ NOTHING, ALLOCATES = pickle.dumps({}, 2), pickle.dumps(Allocates(), 2)
 CHECKPOINTS = {
     "capitals.pt": archive_of(("archive/DATA.PKL", ALLOCATES)),
     "twice.pt": archive_of(("archive/data.pkl", ALLOCATES), ("archive/data.pkl", NOTHING)),
-    "containers.pt": archive_of(("archive/data.pkl", NOTHING[:2] + b"\x8f" * 2**23 + b".")),  # each an empty set
+    "containers.pt": archive_of(
+        ("archive/data.pkl", NOTHING[:2] + b"\x8f" * 2**23 + b".")
+    ),  # each an empty set
     "long.pt": archive_of(("archive/data.pkl", NOTHING[:2] + b"}" * 2**25 + b".")),
     "grows.pt": archive_of(("archive/data.pkl", pickle.dumps(Grows(), 2))),
     "fifth.pt": in_its_fifth_pickle,
     "packed.pt": packed,
     "expanded.pt": lambda path: torch.save({"w": torch.zeros(1).expand(LARGE)}, path),
     "allocates.pt": lambda path: torch.save({"w": torch.zeros(7), "b": Allocates()}, path),
-    "old.pt": lambda path: torch.save({"w": torch.zeros(7), "b": Allocates()}, path, _use_new_zipfile_serialization=False),
+    "old.pt": lambda path: torch.save(
+        {"w": torch.zeros(7), "b": Allocates()}, path, _use_new_zipfile_serialization=False
+    ),
     "many.safetensors": many_tensors,
 }
 
@@ -142,7 +164,9 @@ def with_config(folder: Path, settings: dict[str, int]) -> None:
 
 
 def watched_run(folder: Path) -> Path:
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder) as recorder:
+    with saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder
+    ) as recorder:
         for step in range(2):
             recorder.step(step)
     return folder
@@ -168,12 +192,18 @@ def replaced(run: Path, step: int, write) -> None:
 
 def head(*shape: int) -> bytes:
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": shape}
+    )
     return header.getvalue()
 
 
 def expands(run: Path) -> None:
-    replaced(run, 1, lambda archive: write_zeros(archive, "entropy.npy", head(LARGE // 4, 1), LARGE // 4 * 4))
+    replaced(
+        run,
+        1,
+        lambda archive: write_zeros(archive, "entropy.npy", head(LARGE // 4, 1), LARGE // 4 * 4),
+    )
 
 
 def large_together(run: Path) -> None:
@@ -192,7 +222,9 @@ RUNS = {"expands": expands, "large together": large_together, "claims": claims}
 def test_no_bomb_takes_a_gigabyte_and_each_is_a_sentence(found):
     said, peak = found
     assert peak < 10**9
-    assert not [sentence for sentence in said.values() if "Traceback" in sentence or sentence == "read"]
+    assert not [
+        sentence for sentence in said.values() if "Traceback" in sentence or sentence == "read"
+    ]
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
@@ -202,11 +234,15 @@ def test_checkpoints_that_expand_are_refused(found, name):
 
 @pytest.mark.parametrize("settings", CONFIGS, ids=str)
 def test_a_configuration_of_a_model_that_is_far_larger_than_its_weights_is_refused(found, settings):
-    assert "was refused" in found[0][str(settings)] or "no model of more than" in found[0][str(settings)]
+    assert (
+        "was refused" in found[0][str(settings)]
+        or "no model of more than" in found[0][str(settings)]
+    )
 
 
 @pytest.mark.parametrize(
-    "name, word", [("expands", "would take 1,3"), ("large together", "would take 1,"), ("claims", "is damaged")]
+    "name, word",
+    [("expands", "would take 1,3"), ("large together", "would take 1,"), ("claims", "is damaged")],
 )
 def test_watched_runs_that_expand_are_refused(found, name, word):
     assert word in found[0][name]
@@ -232,7 +268,13 @@ def test_a_name_in_parts_without_end_is_refused(tmp_path):
 
 
 def test_an_observation_that_packs_tightly_is_written_so_that_it_can_be_read(tmp_path, monkeypatch):
-    about = {"config": {}, "axes": {"map": ["key"]}, "coords": {}, "definitions": {"map": ["", "zeros"]}, "wall_time_s": 0.0}
+    about = {
+        "config": {},
+        "axes": {"map": ["key"]},
+        "coords": {},
+        "definitions": {"map": ["", "zeros"]},
+        "wall_time_s": 0.0,
+    }
     log = observation_log.ObservationLog(tmp_path / "run", about)
     monkeypatch.setattr("saccade.records.expansion._ANY", 0)
     for step in range(3):

@@ -1,4 +1,6 @@
-"""Watching inside other people's training loops: Transformers' Trainer, Lightning, and two processes of DDP."""
+"""Watching inside other people's training loops: Transformers' Trainer, Lightning, and two
+processes of DDP.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ def tokenizer():
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = ["<pad>", "<unk>", *sorted({word for text in TEXTS for word in text.split()})]
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    backend = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", unk_token="<unk>")
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", unk_token="<unk>"
+    )
 
 
 def gpt2():
@@ -54,14 +60,18 @@ def trainer_losses(tmp_path, callbacks, steps=5, checkpoint=None) -> list[float]
         save_steps=steps,
         seed=3,
     )
-    trainer = transformers.Trainer(model=gpt2(), args=settings, train_dataset=data, callbacks=callbacks)
+    trainer = transformers.Trainer(
+        model=gpt2(), args=settings, train_dataset=data, callbacks=callbacks
+    )
     trainer.train(resume_from_checkpoint=checkpoint)
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
-    callback = saccade.TrainerCallback(TEXTS, tokenizer, every=1, budget=None, out=tmp_path / "watched")
+    callback = saccade.TrainerCallback(
+        TEXTS, tokenizer, every=1, budget=None, out=tmp_path / "watched"
+    )
     assert trainer_losses(tmp_path / "a", [callback]) == trainer_losses(tmp_path / "b", [])
     record = saccade.load_record(tmp_path / "watched" / "record.zarr")
     assert record.time.values.tolist() == [0, 1, 2, 3, 4, 5]
@@ -71,7 +81,9 @@ def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
     settings = {"every": 1, "budget": None, "out": tmp_path / "stopped"}
     trainer_losses(tmp_path / "c", [saccade.TrainerCallback(TEXTS, tokenizer, **settings)], steps=3)
     trainer_losses(
-        tmp_path / "c", [saccade.TrainerCallback(TEXTS, tokenizer, **settings)], checkpoint=str(tmp_path / "c/checkpoint-3")
+        tmp_path / "c",
+        [saccade.TrainerCallback(TEXTS, tokenizer, **settings)],
+        checkpoint=str(tmp_path / "c/checkpoint-3"),
     )
     stitched = saccade.load_record(tmp_path / "stopped")
     assert json.loads(stitched.attrs["config"])["resumed"] == [3]
@@ -81,7 +93,9 @@ def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_end_of_a_trainers_run_is_looked_at(tmp_path, tokenizer):
-    callback = saccade.TrainerCallback(TEXTS, tokenizer, every=[0], budget=None)  # Trainer's optimiser is a fused one
+    callback = saccade.TrainerCallback(
+        TEXTS, tokenizer, every=[0], budget=None
+    )  # Trainer's optimiser is a fused one
     trainer_losses(tmp_path, [callback])
     assert callback.record.time.values.tolist() == [0, 5]
 
@@ -119,11 +133,15 @@ def test_lightning_is_watched(tmp_path):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(zoo.ids().repeat(8, 1)), batch_size=4)
+    data = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(zoo.ids().repeat(8, 1)), batch_size=4
+    )
 
     def trained(out, steps, checkpoint=None):
         torch.manual_seed(0)
-        callback = saccade.LightningCallback(zoo.ids(), part="model", every=2, budget=None, out=tmp_path / out)
+        callback = saccade.LightningCallback(
+            zoo.ids(), part="model", every=2, budget=None, out=tmp_path / out
+        )
         trainer = lightning.Trainer(
             max_steps=steps,
             accelerator="cpu",
@@ -145,12 +163,16 @@ def test_lightning_is_watched(tmp_path):
     stitched = trained("stopped", 5, tmp_path / "stopped.ckpt")
     assert stitched.time.values.tolist() == [0, 2, 3, 4, 5]  # 3: where it was stopped
     for name in ("entropy", "attention_map"):
-        np.testing.assert_allclose(stitched.sel(time=whole.time)[name], whole[name], atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            stitched.sel(time=whole.time)[name], whole[name], atol=1e-6, err_msg=name
+        )
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory) -> Path:
-    """What two processes that train together leave: the record of a run, and what the first is told of weights that are spread."""
+    """What two processes that train together leave: the record of a run, and what the first is told
+    of weights that are spread.
+    """
     folder = tmp_path_factory.mktemp("two_processes")
     code = f"""
         import os, sys, torch
@@ -218,7 +240,15 @@ def two_processes(tmp_path_factory) -> Path:
         dist.destroy_process_group()
     """
     ended = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "tests.observe.run_code"],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            "-m",
+            "tests.observe.run_code",
+        ],
         input=None,
         cwd=Path(__file__).parents[2],
         env=os.environ | {"SACCADE_TEST_CODE": textwrap.dedent(code)},
@@ -231,15 +261,29 @@ def two_processes(tmp_path_factory) -> Path:
 
 
 def test_of_two_processes_the_first_records_and_both_train_as_before(two_processes):
-    assert saccade.load_record(two_processes / "run" / "record.zarr").time.values.tolist() == [0, 1, 2, 3, 4]
+    assert saccade.load_record(two_processes / "run" / "record.zarr").time.values.tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def test_weights_that_fsdp_spreads_over_processes_are_gathered_for_a_look(two_processes):
-    """Training is bit for bit as without; the weights at the end are compared in the processes themselves."""
+    """Training is bit for bit as without; the weights at the end are compared in the processes
+    themselves.
+    """
     spread, whole = (saccade.load_record(two_processes / name) for name in ("spread4", "whole"))
     assert spread.time.values.tolist() == [0, 1, 2, 3, 4, 100, 200]
     first = spread.isel(time=0)
-    for name in ("entropy", "attention_map", "qk_singular_values", "embedding_top_share", "distinct_mass"):
+    for name in (
+        "entropy",
+        "attention_map",
+        "qk_singular_values",
+        "embedding_top_share",
+        "distinct_mass",
+    ):
         np.testing.assert_allclose(first[name], whole.isel(time=0)[name], atol=1e-6, err_msg=name)
     assert (spread.entropy.diff("time") != 0).any(("layer", "head")).sel(time=[1, 2, 3]).all()
 

@@ -1,4 +1,6 @@
-"""Statistics of every kind of model, kernel and mask against whole float64 maps that the model's eager form gives."""
+"""Statistics of every kind of model, kernel and mask against whole float64 maps that the model's
+eager form gives.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,31 @@ KERNELS = {
     "t5": ("eager", "sdpa"),
 }
 CASES = {
-    f"{family}, {kernel}, {name}": lambda family=family, kernel=kernel, mask=mask: zoo.transformers_case(family, kernel, mask)
+    f"{family}, {kernel}, {name}": lambda family=family, kernel=kernel, mask=mask: (
+        zoo.transformers_case(family, kernel, mask)
+    )
     for family, kernels in KERNELS.items()
     for kernel in kernels
     for name, mask in MASKS.items()
     if not (name == "left-padded" and (kernel == "flex_attention" or family in ("bert", "t5")))
 }
-CASES["t5, sdpa, texts of equal length"] = lambda: zoo.transformers_case("t5", "sdpa", None, n_decoder=zoo.LENGTH)
-DOCUMENTS = torch.block_diag(*(torch.ones(n, n, dtype=torch.bool) for n in (4, 2, 5)))  # two packed boundaries
+CASES["t5, sdpa, texts of equal length"] = lambda: zoo.transformers_case(
+    "t5", "sdpa", None, n_decoder=zoo.LENGTH
+)
+DOCUMENTS = torch.block_diag(
+    *(torch.ones(n, n, dtype=torch.bool) for n in (4, 2, 5))
+)  # two packed boundaries
 for kernel in ("by_hand", "einsum", "folded", "fused", "flex"):
     CASES[f"hand-written, {kernel}"] = lambda kernel=kernel: zoo.hand_written_case(kernel)
 for kernel in ("by_hand", "fused_boolean", "fused_additive"):
-    CASES[f"hand-written, {kernel}, packed documents"] = lambda kernel=kernel: zoo.hand_written_case(kernel, DOCUMENTS)
+    CASES[f"hand-written, {kernel}, packed documents"] = lambda kernel=kernel: (
+        zoo.hand_written_case(kernel, DOCUMENTS)
+    )
 for causal in (False, True):
     for name in ("whole", "right-padded"):
-        CASES[f"nn.TransformerEncoder, causal {causal}, {name}"] = lambda c=causal, m=MASKS[name]: zoo.encoder_case(c, m)
+        CASES[f"nn.TransformerEncoder, causal {causal}, {name}"] = lambda c=causal, m=MASKS[name]: (
+            zoo.encoder_case(c, m)
+        )
 
 
 def test_at_least_forty_combinations_are_compared():
@@ -59,32 +71,47 @@ def test_statistics_equal_those_of_eager_float64_attention(name):
     for ours, theirs in zip(found, expected, strict=True):
         assert set(theirs) | {"largest_logit"} == set(ours)  # which weights do not tell
         for what, value in theirs.items():
-            np.testing.assert_allclose(ours[what].numpy(), value, atol=1e-5, rtol=1e-5, err_msg=what)
+            np.testing.assert_allclose(
+                ours[what].numpy(), value, atol=1e-5, rtol=1e-5, err_msg=what
+            )
 
 
 def compared(case: zoo.Case) -> tuple[list, list]:
     probe = Probe(case.probe)
     counted = TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.all_ids())
     tokens = LayerTokens(case.model, probe, counted)
-    tokens._texts = {name: text and replace(text, meaning=_meaning(informative(text))) for name, text in tokens._texts.items()}
+    tokens._texts = {
+        name: text and replace(text, meaning=_meaning(informative(text)))
+        for name, text in tokens._texts.items()
+    }
     tokens.tell(texts_of(case.model, probe, Layout()) if tokens.are_alike else {})
     found = look(case.model, probe, tokens, sequences=[])
     assert not found.unseen
     maps = case.reference()
-    expected = [dense_statistics(weights.numpy(), *known) for weights, known in zip(maps, known_of(case, tokens, len(maps)))]
+    expected = [
+        dense_statistics(weights.numpy(), *known)
+        for weights, known in zip(maps, known_of(case, tokens, len(maps)))
+    ]
     return found.statistics, expected
 
 
 def known_of(case: zoo.Case, tokens: LayerTokens, n_maps: int) -> list[tuple]:
-    """What is known of the keys of each map: in T5 two layers of the encoder, then own and cross attention in turn."""
+    """What is known of the keys of each map: in T5 two layers of the encoder, then own and cross
+    attention in turn.
+    """
     main = *known_arrays(tokens.main), True
     if n_maps != 6:
         return [main] * n_maps
-    return [main, main] + [(*known_arrays(tokens._texts[SECOND]), True), (*known_arrays(tokens.main), False)] * 2
+    return [main, main] + [
+        (*known_arrays(tokens._texts[SECOND]), True),
+        (*known_arrays(tokens.main), False),
+    ] * 2
 
 
 def known_arrays(tokens: ProbeTokens) -> tuple:
-    return *(part.numpy() for part in (tokens.is_token, tokens.document_start, tokens.decile)), informative(tokens)
+    return *(
+        part.numpy() for part in (tokens.is_token, tokens.document_start, tokens.decile)
+    ), informative(tokens)
 
 
 def informative(tokens: ProbeTokens) -> np.ndarray:

@@ -22,14 +22,18 @@ N_WEIGHTS = 7919
 def run(points: dict[int, torch.Tensor]):
     """Fingerprints by step of checkpoints with two tensors each."""
     return {
-        step: fingerprint({"a.weight": point[: 97 * 53].reshape(97, 53), "b": point[97 * 53 :]}) for step, point in points.items()
+        step: fingerprint({"a.weight": point[: 97 * 53].reshape(97, 53), "b": point[97 * 53 :]})
+        for step, point in points.items()
     }
 
 
 def straight(steps, rng, noise: float = 0.0) -> dict[int, torch.Tensor]:
     """Weights on a straight line, with independent scatter around it."""
     start, direction = torch.as_tensor(rng.normal(size=(2, N_WEIGHTS)))
-    return {step: start + 0.01 * step * direction + noise * torch.as_tensor(rng.normal(size=N_WEIGHTS)) for step in steps}
+    return {
+        step: start + 0.01 * step * direction + noise * torch.as_tensor(rng.normal(size=N_WEIGHTS))
+        for step in steps
+    }
 
 
 def walk(steps, rng) -> dict[int, torch.Tensor]:
@@ -56,8 +60,12 @@ def test_distances_of_sketches_are_distances_of_weights():
 
 def test_a_random_walk_is_half_its_neighbours_distance_off_the_line_and_scatter_around_a_point_is_root_three_quarters():
     rng = np.random.default_rng(1)
-    assert np.nanmean(path_distances(list(rng.normal(size=(101, 4999)).cumsum(axis=0)))) == pytest.approx(0.5, abs=0.01)
-    assert np.nanmean(path_distances(list(rng.normal(size=(101, 4999))))) == pytest.approx(np.sqrt(3) / 2, abs=0.01)
+    assert np.nanmean(
+        path_distances(list(rng.normal(size=(101, 4999)).cumsum(axis=0)))
+    ) == pytest.approx(0.5, abs=0.01)
+    assert np.nanmean(path_distances(list(rng.normal(size=(101, 4999))))) == pytest.approx(
+        np.sqrt(3) / 2, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -97,9 +105,14 @@ def test_equal_weights_are_duplicates_whatever_the_order_of_tensors_and_almost_e
     assert ("duplicate", [20, 50]) in kinds(points)
     one = {"a": torch.ones(3), "b": torch.zeros(2)}
     assert fingerprint(one).content == fingerprint(dict(reversed(one.items()))).content
-    assert fingerprint(one).content != fingerprint({"a": torch.ones(3).bfloat16(), "b": torch.zeros(2)}).content
+    assert (
+        fingerprint(one).content
+        != fingerprint({"a": torch.ones(3).bfloat16(), "b": torch.zeros(2)}).content
+    )
     nearly = {"a": torch.nextafter(torch.ones(3), torch.zeros(3)), "b": torch.zeros(2)}
-    assert duplicates({1: fingerprint(one), 2: fingerprint(nearly), 3: fingerprint(one)}) == [(1, 3)]
+    assert duplicates({1: fingerprint(one), 2: fingerprint(nearly), 3: fingerprint(one)}) == [
+        (1, 3)
+    ]
 
 
 def test_a_duplicate_does_not_make_its_neighbours_look_off_the_path():
@@ -127,7 +140,10 @@ def test_other_tensors_than_the_others_have_are_said_and_left_out_of_the_path():
         ([0, 100, 200, 400, 600, 700], [[300], [500]]),
         ([10_000, 10_100, 10_300, 10_400, 10_500], [[10_200]]),
         ([0, 100, 200, 300, 350], []),  # the end of a run
-        ([0, *2 ** np.arange(10), *range(1000, 9000, 1000)], []),  # two schedules, one after the other
+        (
+            [0, *2 ** np.arange(10), *range(1000, 9000, 1000)],
+            [],
+        ),  # two schedules, one after the other
         ([0, 1, 2, 4, 8, 32, 64, 128, 1000, 2000, 3000], [[16], [256, 512]]),
         ([1, 3, 10, 32, 100, 1000, 3162, 10_000], [[314]]),  # 316, from a spacing of rounded steps
         ([100, 200, 300, 1000, 2000, 3000], []),
@@ -136,7 +152,9 @@ def test_other_tensors_than_the_others_have_are_said_and_left_out_of_the_path():
         ([3, 5], []),
     ],
 )
-def test_gaps_in_a_regular_spacing_are_missing_steps_and_a_change_of_schedule_is_not(steps, missing):
+def test_gaps_in_a_regular_spacing_are_missing_steps_and_a_change_of_schedule_is_not(
+    steps, missing
+):
     found = missing_steps([int(step) for step in steps])
     assert [finding.steps for finding in found] == missing
     assert all(str(step) in finding.sentence for finding in found for step in finding.steps)

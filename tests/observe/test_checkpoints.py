@@ -36,7 +36,8 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-# What is seen ---------------------------------------------------------------------------------------------------------------
+# What is seen
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-grouped"])
@@ -46,7 +47,9 @@ def test_checkpoints_show_afterwards_what_was_seen_while_the_run_went_on(runs, f
     assert set(record.data_vars) == set(watched.data_vars) | {"path_distance"}
     assert record.time.values.tolist() == list(STEPS)
     assert_same(watched, record)
-    assert not np.allclose(record.entropy[0], record.entropy[-1], rtol=1e-6)  # there was something to see
+    assert not np.allclose(
+        record.entropy[0], record.entropy[-1], rtol=1e-6
+    )  # there was something to see
     assert np.isfinite(record.qk_effective_rank).all()  # at every step
     assert findings(record, "duplicate", "missing", "off path", "left out") == []
     stored = load_record(tmp_path / "out" / "record.zarr")
@@ -60,29 +63,44 @@ def test_pytorch_files_and_half_precision_are_read_like_safetensors(runs, folder
         torch.save(load_file(place / "model.safetensors"), place / "pytorch_model.bin")
         (place / "model.safetensors").unlink()
         torch.save({"state": {}}, place / "optimizer.pt")
-    narrow = {name: tensor.bfloat16() for name, tensor in load_file(folder / "checkpoint-9/model.safetensors").items()}
+    narrow = {
+        name: tensor.bfloat16()
+        for name, tensor in load_file(folder / "checkpoint-9/model.safetensors").items()
+    }
     save_file(narrow, folder / "checkpoint-9/model.safetensors", metadata={"format": "pt"})
     record = observe_checkpoints(folder, probe={"input_ids": zoo.ids()})
     assert_same(runs["gpt2"][1].drop_vars("moved"), record, steps=(0, 3, 6, 12))
-    np.testing.assert_allclose(record.entropy.sel(time=9), runs["gpt2"][1].entropy.sel(time=9), rtol=1e-3)
+    np.testing.assert_allclose(
+        record.entropy.sel(time=9), runs["gpt2"][1].entropy.sel(time=9), rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("wrapped", ["plain", "nested", "lightning", "tied"])
-def test_a_model_of_ones_own_is_looked_at_with_the_weights_of_each_file_and_given_back_unchanged(own_run, tmp_path, wrapped):
+def test_a_model_of_ones_own_is_looked_at_with_the_weights_of_each_file_and_given_back_unchanged(
+    own_run, tmp_path, wrapped
+):
     for step, state in own_run.items():
         if wrapped == "plain":
             torch.save(state, tmp_path / f"model_{step:04d}.pt")
         elif wrapped == "nested":
             torch.save(
-                {"model": {f"_orig_mod.module.{k}": v for k, v in state.items()}, "lr": 0.3, "loss": torch.ones(())},
+                {
+                    "model": {f"_orig_mod.module.{k}": v for k, v in state.items()},
+                    "lr": 0.3,
+                    "loss": torch.ones(()),
+                },
                 tmp_path / f"{step}.pth",
             )
         elif wrapped == "lightning":
             torch.save(
-                {"state_dict": {f"module.net.{k}": v for k, v in state.items()}, "epoch": 7}, tmp_path / f"epoch=7-step={step}.ckpt"
+                {"state_dict": {f"module.net.{k}": v for k, v in state.items()}, "epoch": 7},
+                tmp_path / f"epoch=7-step={step}.ckpt",
             )
         else:
-            save_file({k: v for k, v in state.items() if k != "head.weight"}, tmp_path / f"step{step}.safetensors")
+            save_file(
+                {k: v for k, v in state.items() if k != "head.weight"},
+                tmp_path / f"step{step}.safetensors",
+            )
     torch.manual_seed(5)
     model = Tied().train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -95,7 +113,9 @@ def test_a_model_of_ones_own_is_looked_at_with_the_weights_of_each_file_and_give
         with undisturbed(model):
             x = model.body.embedding(zoo.ids())
             q, k, _ = model.body.blocks[0].heads(x)
-            scores = (q @ k.mT / np.sqrt(k.shape[-1])).masked_fill(~model.body.blocks[0].allowed(q, None), -torch.inf)
+            scores = (q @ k.mT / np.sqrt(k.shape[-1])).masked_fill(
+                ~model.body.blocks[0].allowed(q, None), -torch.inf
+            )
             top = scores.softmax(-1).max(-1).values.mean((0, 2))
         np.testing.assert_allclose(record.top_mass.sel(time=step)[0], top, rtol=1e-5)
 
@@ -104,7 +124,9 @@ def test_of_files_without_a_model_the_weights_are_looked_at(own_run, tmp_path):
     for step, state in own_run.items():
         torch.save(state, tmp_path / f"step-{step}.pt")
     record = observe_checkpoints(tmp_path)
-    exact = np.linalg.svd(own_run[18]["body.embedding.weight"].double().numpy(), compute_uv=False)[:16]
+    exact = np.linalg.svd(own_run[18]["body.embedding.weight"].double().numpy(), compute_uv=False)[
+        :16
+    ]
     np.testing.assert_allclose(record.embedding_singular_values.sel(time=18), exact, rtol=1e-6)
     assert "entropy" not in record
     assert "--heads" in sentences(record)
@@ -121,9 +143,14 @@ def test_of_files_without_a_model_the_weights_are_looked_at(own_run, tmp_path):
 def test_the_heads_of_a_gpt2_are_found_from_names_and_shapes_alone(runs, tmp_path):
     folder, watched = runs["gpt2"]
     for step in STEPS:
-        shutil.copy(folder / f"checkpoint-{step}" / "model.safetensors", tmp_path / f"bare-{step}.safetensors")
+        shutil.copy(
+            folder / f"checkpoint-{step}" / "model.safetensors",
+            tmp_path / f"bare-{step}.safetensors",
+        )
     bare = observe_checkpoints(tmp_path, heads=zoo.HEADS)
-    of_weights = [name for name in watched.data_vars if name.startswith(("qk_", "ov_", "embedding_"))]
+    of_weights = [
+        name for name in watched.data_vars if name.startswith(("qk_", "ov_", "embedding_"))
+    ]
     assert len(of_weights) == 12
     assert_same(watched[of_weights], bare)
 
@@ -135,7 +162,11 @@ def test_one_checkpoint_is_in_memory_at_a_time(runs, monkeypatch):
         tensors = read(path)
         shape = tensors["transformer.h.0.mlp.c_fc.weight"].shape
         gc.collect()
-        alive = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor) and thing.shape == shape]
+        alive = [
+            thing
+            for thing in gc.get_objects()
+            if issubclass(type(thing), torch.Tensor) and thing.shape == shape
+        ]
         n_alive.append(len({tensor.untyped_storage().data_ptr() for tensor in alive}))
         return tensors
 
@@ -143,7 +174,8 @@ def test_one_checkpoint_is_in_memory_at_a_time(runs, monkeypatch):
     monkeypatch.setattr(module, "read_tensors", counted)
     observe_checkpoints(runs["gpt2"][0], probe={"input_ids": zoo.ids()})
     assert len(n_alive) == len(STEPS)
-    # Two layers have such a matrix: after the first there are those just read and those that the model still holds, and never more.
+    # Two layers have such a matrix: after the first there are those just read and those that the
+    # model still holds, and never more.
     assert [n - n_alive[0] for n in n_alive] == [0] + [2] * (len(STEPS) - 1)
 
 
@@ -166,7 +198,8 @@ def test_steps_are_the_numbers_in_names(name, step):
     assert step_of(name) == step
 
 
-# The hub --------------------------------------------------------------------------------------------------------------------
+# The hub
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_revisions_of_a_hub_model_are_looked_at_one_by_one(runs, monkeypatch):
@@ -179,7 +212,9 @@ def test_revisions_of_a_hub_model_are_looked_at_one_by_one(runs, monkeypatch):
         return str(runs["gpt2"][0] / f"checkpoint-{revision.removeprefix('step')}")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
-    record = observe_checkpoints("someone/some-model", revisions=["step18", "step7", "step0"], probe={"input_ids": zoo.ids()})
+    record = observe_checkpoints(
+        "someone/some-model", revisions=["step18", "step7", "step0"], probe={"input_ids": zoo.ids()}
+    )
     assert_same(runs["gpt2"][1].drop_vars("moved"), record, steps=(0, 18))
     assert findings(record, "left out") == [("left out", [7])]
 
@@ -191,11 +226,14 @@ def test_a_hub_that_cannot_be_reached_is_said_in_one_sentence(monkeypatch):
 
     def failed(*args, **kwargs):
         calls.append(args)
-        raise huggingface_hub.errors.LocalEntryNotFoundError("Got: ConnectError: no route to host\nand much more")
+        raise huggingface_hub.errors.LocalEntryNotFoundError(
+            "Got: ConnectError: no route to host\nand much more"
+        )
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", failed)
     with pytest.raises(
-        InputError, match=r"revision step1 of a/b could not be fetched from the hub \(Got: ConnectError: no route to host\)"
+        InputError,
+        match=r"revision step1 of a/b could not be fetched from the hub \(Got: ConnectError: no route to host\)",
     ):
         observe_checkpoints("a/b", revisions=["step1", "step2", "step3"])
     assert len(calls) == 1
@@ -207,16 +245,21 @@ def _answer(status: int):
     return SimpleNamespace(status_code=status, headers={}, request=None)
 
 
-# The command ----------------------------------------------------------------------------------------------------------------
+# The command
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def with_tokenizer(folder: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = ["[UNK]", "the", "of", "and", "to", "eyes", "words", "line", "text", "read", "look"]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]"
+    ).save_pretrained(folder)
 
 
 def test_the_command_writes_a_record_and_prints_it_as_a_table_or_as_json(folder, tmp_path, capsys):
@@ -225,13 +268,31 @@ def test_the_command_writes_a_record_and_prints_it_as_a_table_or_as_json(folder,
     printed = capsys.readouterr().out
     assert "step 9 is missing: steps 6 and 12 are 6 apart where 3 is regular." in printed
     assert "no tokenizer was found: the probe is random tokens (seed 0)" in printed
-    assert printed.endswith(f"record: {tmp_path / 'a' / 'record.zarr'}\nreport: {tmp_path / 'a' / 'report.html'}\n")
+    assert printed.endswith(
+        f"record: {tmp_path / 'a' / 'record.zarr'}\nreport: {tmp_path / 'a' / 'report.html'}\n"
+    )
     with_tokenizer(folder)
-    (tmp_path / "text.txt").write_text("the eyes of the line read the words and look to the text " * 40)
-    assert observe_command([str(folder), "--out", str(tmp_path / "b"), "--text", str(tmp_path / "text.txt"), "--json"]) == 0
+    (tmp_path / "text.txt").write_text(
+        "the eyes of the line read the words and look to the text " * 40
+    )
+    assert (
+        observe_command(
+            [
+                str(folder),
+                "--out",
+                str(tmp_path / "b"),
+                "--text",
+                str(tmp_path / "text.txt"),
+                "--json",
+            ]
+        )
+        == 0
+    )
     answer = json.loads(capsys.readouterr().out)
     assert answer["steps"] == [0, 3, 6, 12, 15, 18]
-    assert answer["findings"][0]["sentence"].startswith("the probe is the beginning of the given text")
+    assert answer["findings"][0]["sentence"].startswith(
+        "the probe is the beginning of the given text"
+    )
     record = load_record(answer["record"])
     assert np.isfinite(record.decile_focus.sel(decile=9)).all()
 
@@ -255,7 +316,10 @@ def test_without_a_text_a_tokenizer_reads_our_own_paragraph(folder):
     [
         ([], "SOURCE folder of checkpoints"),
         (["nowhere"], "there is no folder nowhere"),
-        (["a folder that is not here", "--revisions", "x"], "neither a folder here nor the name of a model"),
+        (
+            ["a folder that is not here", "--revisions", "x"],
+            "neither a folder here nor the name of a model",
+        ),
         (["{run}", "--revisions", "x"], "`revisions` are those of a model on the hub"),
         (["{run}", "--text", "{run}/nothing.txt"], "cannot read the text"),
         (["{run}", "--text", "{run}/checkpoint-0/config.json"], "there is no tokenizer"),

@@ -1,4 +1,6 @@
-"""What drives attention in a PyTorch model: F against the slope along a matrix added to the logits, and what is refused."""
+"""What drives attention in a PyTorch model: F against the slope along a matrix added to the logits,
+and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ WIDTH, HEADS, D_HEAD, LENGTH, TOKENS = 10, 2, 5, 7, 11
 
 
 class Attention(nn.Module):
-    """One fused matrix, with biases, and the kernel of PyTorch or scores by hand with a matrix added to the product."""
+    """One fused matrix, with biases, and the kernel of PyTorch or scores by hand with a matrix
+    added to the product.
+    """
 
     n_head = HEADS
 
@@ -27,7 +31,10 @@ class Attention(nn.Module):
         self.fused, self.extra = fused, torch.zeros(HEADS, WIDTH, WIDTH, dtype=torch.float64)
 
     def forward(self, x):
-        parts = (part.unflatten(-1, (HEADS, D_HEAD)).transpose(1, 2) for part in self.c_attn(x).chunk(3, -1))
+        parts = (
+            part.unflatten(-1, (HEADS, D_HEAD)).transpose(1, 2)
+            for part in self.c_attn(x).chunk(3, -1)
+        )
         q, k, v = parts
         if self.fused:
             mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -41,7 +48,11 @@ class Attention(nn.Module):
 class Model(nn.Module):
     def __init__(self, fused=True):
         super().__init__()
-        self.embedding, self.low, self.high = nn.Embedding(TOKENS, WIDTH), Attention(fused), Attention(fused)
+        self.embedding, self.low, self.high = (
+            nn.Embedding(TOKENS, WIDTH),
+            Attention(fused),
+            Attention(fused),
+        )
         self.head, self.dropout = nn.Linear(WIDTH, TOKENS), nn.Dropout(0.3)
 
     def forward(self, ids):
@@ -102,7 +113,10 @@ def test_weights_gradients_modes_and_generators_are_left_as_they_were(ids):
     assert not model.low.c_attn.weight.requires_grad
     assert torch.equal(state, torch.random.get_rng_state())
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert all(torch.equal(parameter.grad, slope) for parameter, slope in zip(model.parameters(), slopes, strict=True))
+    assert all(
+        torch.equal(parameter.grad, slope)
+        for parameter, slope in zip(model.parameters(), slopes, strict=True)
+    )
 
 
 def test_a_backward_pass_that_is_still_to_come_does_not_notice(ids):
@@ -122,7 +136,9 @@ def test_the_amplitude_is_that_along_the_growing_pair(ids):
             rows = slice(head * D_HEAD, (head + 1) * D_HEAD)
             query, key = weight[:WIDTH][rows], weight[WIDTH : 2 * WIDTH][rows]
             u, v = drive.query_to[layer, head], drive.key_to[layer, head]
-            assert drive.amplitude[layer, head] == pytest.approx(np.linalg.norm(query @ u + key @ v) / 2, rel=1e-10)
+            assert drive.amplitude[layer, head] == pytest.approx(
+                np.linalg.norm(query @ u + key @ v) / 2, rel=1e-10
+            )
 
 
 def test_a_head_that_is_open_does_not_open_first(ids):
@@ -152,7 +168,9 @@ def test_weights_are_put_back_when_the_loss_fails(ids):
 
 
 def test_descent_from_small_queries_grows_at_the_rate_and_along_the_pair(ids):
-    """With all other weights held fixed, F is constant and eq. 14 is exact as long as attention is nearly uniform."""
+    """With all other weights held fixed, F is constant and eq. 14 is exact as long as attention is
+    nearly uniform.
+    """
     model = made(small=1e-6).eval()
     drive = saccade.attention_drive(model, loss, ids)
     fast = np.unravel_index(drive.rate.argmax(), drive.rate.shape)
@@ -163,9 +181,9 @@ def test_descent_from_small_queries_grows_at_the_rate_and_along_the_pair(ids):
     rows = slice(fast[1] * D_HEAD, (fast[1] + 1) * D_HEAD)
     while True:
         weight = layer.c_attn.weight
-        along = weight[:WIDTH][rows] @ torch.tensor(drive.query_to[fast]) + weight[WIDTH : 2 * WIDTH][rows] @ torch.tensor(
-            drive.key_to[fast]
-        )
+        along = weight[:WIDTH][rows] @ torch.tensor(drive.query_to[fast]) + weight[
+            WIDTH : 2 * WIDTH
+        ][rows] @ torch.tensor(drive.key_to[fast])
         if along.norm() / 2 >= 1e-3 or steps > 10 * wait:
             break
         slope = torch.autograd.grad(loss(model, ids), weight)[0]
@@ -178,11 +196,21 @@ def test_descent_from_small_queries_grows_at_the_rate_and_along_the_pair(ids):
 def test_heads_of_torch_and_of_gpt2_are_read(ids):
     transformers = pytest.importorskip("transformers")
     encoder = nn.TransformerEncoderLayer(WIDTH, HEADS, 16, batch_first=True).double()
-    inputs = torch.randn(5, LENGTH, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    drive = saccade.attention_drive(encoder, lambda model, x: (model(x)[:, -1, 0] - 1).pow(2).mean(), inputs)
+    inputs = torch.randn(
+        5, LENGTH, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
+    drive = saccade.attention_drive(
+        encoder, lambda model, x: (model(x)[:, -1, 0] - 1).pow(2).mean(), inputs
+    )
     assert drive.matrix.shape == (1, HEADS, WIDTH, WIDTH)
     config = transformers.GPT2Config(
-        vocab_size=TOKENS, n_embd=12, n_layer=2, n_head=3, n_positions=LENGTH, bos_token_id=0, eos_token_id=0
+        vocab_size=TOKENS,
+        n_embd=12,
+        n_layer=2,
+        n_head=3,
+        n_positions=LENGTH,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     model = transformers.GPT2LMHeadModel(config).double()
     drive = saccade.attention_drive(model, lambda model, ids: model(ids, labels=ids).loss, ids)
@@ -203,7 +231,11 @@ def test_rotated_queries_are_refused_with_a_sentence(ids):
         max_position_embeddings=16,
     )
     with pytest.raises(InputError, match="RoPE"):
-        saccade.attention_drive(transformers.LlamaForCausalLM(config), lambda model, ids: model(ids, labels=ids).loss, ids)
+        saccade.attention_drive(
+            transformers.LlamaForCausalLM(config),
+            lambda model, ids: model(ids, labels=ids).loss,
+            ids,
+        )
 
 
 def test_wrong_arguments_are_named(ids):
@@ -228,7 +260,9 @@ def test_a_recorder_keeps_the_top_pair_of_every_head(ids):
     assert record.drive_rate.dims == ("time", "weight_layer", "weight_head")
     told = saccade.attention_drive(model, loss, ids)
     np.testing.assert_allclose(record.drive_rate.values[-1], told.rate, rtol=1e-4)
-    assert np.linalg.norm(record.drive_query_to.values, axis=-1) == pytest.approx(np.ones((4, 2, HEADS)), rel=1e-4)
+    assert np.linalg.norm(record.drive_query_to.values, axis=-1) == pytest.approx(
+        np.ones((4, 2, HEADS)), rel=1e-4
+    )
     with saccade.watch(model, ids, every=1, budget=None) as plain:
         plain.step(0)
     assert "drive_rate" not in plain.record

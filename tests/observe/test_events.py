@@ -121,7 +121,9 @@ def test_directions_open_one_by_one_when_they_reach_a_tenth():
     values = np.stack([np.full_like(time, 1.0), *others, np.zeros_like(time)], axis=1)
     events = of_kind(find_events(time, embedding_singular_values=values), "new_direction")
     assert [event.value for event in events] == [2, 3]
-    np.testing.assert_allclose([event.time for event in events], np.log(0.1) + np.array([6, 9]), atol=0.006)
+    np.testing.assert_allclose(
+        [event.time for event in events], np.log(0.1) + np.array([6, 9]), atol=0.006
+    )
 
 
 def test_a_direction_that_hovers_around_a_tenth_at_the_start_opens_nothing():
@@ -153,20 +155,28 @@ def test_attention_is_frozen_when_the_loss_has_fallen_and_attention_has_not_move
     time = np.linspace(0, 300, 3001)
     loss = 1 + np.exp(-time / 5)
     attention = 0.4 + 0.2 / (1 + np.exp(100 - time))
-    (event,) = of_kind(find_events(time, attention_on_frequent=attention[:, None], loss=loss), "attention_frozen")
+    (event,) = of_kind(
+        find_events(time, attention_on_frequent=attention[:, None], loss=loss), "attention_frozen"
+    )
     assert event.time == pytest.approx(5 * np.log(100), abs=0.11)
     assert event.value == pytest.approx(0.4)
     noisy = loss + 0.01 * np.random.default_rng(17).standard_normal(len(loss))
-    (event,) = of_kind(find_events(time, attention_on_frequent=attention[:, None], loss=noisy), "attention_frozen")
+    (event,) = of_kind(
+        find_events(time, attention_on_frequent=attention[:, None], loss=noisy), "attention_frozen"
+    )
     assert event.time == pytest.approx(5 * np.log(100), rel=0.3)
 
 
 def test_the_level_that_counts_is_that_of_the_last_sample_before_attention_moves():
-    """Loss 1 + e^(-t/5); at t = 100 attention jumps and the loss falls on: what counts is its fall until then."""
+    """Loss 1 + e^(-t/5); at t = 100 attention jumps and the loss falls on: what counts is its fall
+    until then.
+    """
     time = np.linspace(0, 300, 301)
     again = np.clip(time - 100, 0, 20)
     loss, attention = 1 + np.exp(-time / 5) - 0.015 * again, 0.4 + 0.2 * (time > 100)
-    (event,) = of_kind(find_events(time, attention_on_frequent=attention[:, None], loss=loss), "attention_frozen")
+    (event,) = of_kind(
+        find_events(time, attention_on_frequent=attention[:, None], loss=loss), "attention_frozen"
+    )
     assert event.time == pytest.approx(5 * np.log(100), abs=1.1)
 
 
@@ -178,7 +188,9 @@ def test_attention_that_moves_before_the_loss_was_never_frozen():
 
 
 def test_the_next_cycle_is_the_first_focus_after_a_direction():
-    attention = np.stack([0.4 + bump(TIME, 200, 0.1) + bump(TIME, at, 0.2) for at in (1500, 900)], axis=1)
+    attention = np.stack(
+        [0.4 + bump(TIME, 200, 0.1) + bump(TIME, at, 0.2) for at in (1500, 900)], axis=1
+    )
     values = np.stack([np.ones_like(TIME), np.where(TIME < 500, 0.01, 0.2)], axis=1)
     events = find_events(TIME, attention_on_frequent=attention, embedding_singular_values=values)
     (cycle,) = [event for event in events if event.name == "next_cycle"]
@@ -188,8 +200,13 @@ def test_the_next_cycle_is_the_first_focus_after_a_direction():
 
 def observed(n_queries=3):
     rng = np.random.default_rng(19)
-    attention = np.stack([0.4 + bump(TIME, 150 + 40 * q, 0.2) - bump(TIME, 700, 0.1 * q) for q in range(n_queries)], axis=1)
-    values = np.stack([np.exp(np.minimum(TIME / 5, 9)), *(1 + (TIME / t) ** 3 * 80 for t in (600, 900))], axis=1)
+    attention = np.stack(
+        [0.4 + bump(TIME, 150 + 40 * q, 0.2) - bump(TIME, 700, 0.1 * q) for q in range(n_queries)],
+        axis=1,
+    )
+    values = np.stack(
+        [np.exp(np.minimum(TIME / 5, 9)), *(1 + (TIME / t) ** 3 * 80 for t in (600, 900))], axis=1
+    )
     return {
         "attention_on_frequent": attention,
         "embedding_singular_values": values,
@@ -220,7 +237,8 @@ def test_a_run_that_diverged_has_the_events_of_the_part_before():
     whole = 1200
     cut = find_events(TIME[:whole], **{name: values[:whole] for name, values in given.items()})
     broken = {
-        name: np.where((np.arange(len(TIME)) < whole).reshape(-1, *[1] * (v.ndim - 1)), v, np.nan) for name, v in given.items()
+        name: np.where((np.arange(len(TIME)) < whole).reshape(-1, *[1] * (v.ndim - 1)), v, np.nan)
+        for name, v in given.items()
     }
     assert find_events(TIME, **broken) == cut != []
     nothing = {name: np.full_like(values, np.nan) for name, values in given.items()}
@@ -236,7 +254,10 @@ def test_few_samples_are_no_error(n_samples):
 def test_weights_that_are_all_zero_have_no_events():
     nothing = np.zeros((17, 5))
     found = find_events(
-        np.arange(17), embedding_singular_values=nothing, query_key_singular_values=nothing, query_norm=np.zeros(17)
+        np.arange(17),
+        embedding_singular_values=nothing,
+        query_key_singular_values=nothing,
+        query_norm=np.zeros(17),
     )
     assert found == []
 
@@ -262,14 +283,21 @@ def test_what_cannot_be_used_is_said_in_a_sentence(time, given, said):
 
 
 def test_any_trajectory_has_its_turns_whatever_its_size():
-    """A sine of amplitude 1e6 with noise, the loss alone, several curves: peaks and dips where they are, and none from noise."""
+    """A sine of amplitude 1e6 with noise, the loss alone, several curves: peaks and dips where they
+    are, and none from noise.
+    """
     time = np.linspace(0, 4 * np.pi, 400)
     noise = np.random.default_rng(2).standard_normal(len(time))
     found = find_events(time, temperature=1e6 * (np.sin(time) + 0.02 * noise))
     assert [event.name for event in found] == ["temperature_peak", "temperature_dip"] * 2
-    np.testing.assert_allclose([event.time for event in found], np.pi * np.array([0.5, 1.5, 2.5, 3.5]), atol=0.25)
+    np.testing.assert_allclose(
+        [event.time for event in found], np.pi * np.array([0.5, 1.5, 2.5, 3.5]), atol=0.25
+    )
     np.testing.assert_allclose([event.value / 1e6 for event in found], [1, -1, 1, -1], atol=0.1)
-    assert [event.name for event in find_events(time, loss=5 + np.sin(time / 2))] == ["loss_peak", "loss_dip"]
+    assert [event.name for event in find_events(time, loss=5 + np.sin(time / 2))] == [
+        "loss_peak",
+        "loss_dip",
+    ]
     assert find_events(time, loss=np.exp(-time) + 1e-3 * noise) == []
     several = find_events(time, mine=np.stack([np.exp(-time), np.sin(time / 2)], axis=1))
     assert {event.query for event in several} == {1}
@@ -279,9 +307,16 @@ def test_a_record_that_has_some_things_less_often_than_others_gives_events_at_wh
     values = np.full((6, 4), np.nan)
     values[::2, :3] = [[1.0, 0.9, 0.01], [1.0, 0.01, 0.01], [1.0, 0.005, 0.3]]
     record = xr.Dataset(
-        {"embedding_singular_values": (("time", "rank"), values), "loss": (("time",), np.linspace(3, 1, 6))}, {"time": np.arange(6)}
+        {
+            "embedding_singular_values": (("time", "rank"), values),
+            "loss": (("time",), np.linspace(3, 1, 6)),
+        },
+        {"time": np.arange(6)},
     )
-    assert [(event.name, event.time) for event in find_events(record)] == [("condensation", 2.0), ("new_direction", 4.0)]
+    assert [(event.name, event.time) for event in find_events(record)] == [
+        ("condensation", 2.0),
+        ("new_direction", 4.0),
+    ]
 
 
 def at(name, time, query=None):
@@ -299,7 +334,14 @@ def test_bands_tile_the_run_in_the_order_of_the_stages():
         at("new_direction", 950.0),
     ]
     bands = stage_bands(events, 5000.0)
-    assert [name for name, _, _ in bands] == ["condensation", "frozen", "focus", "dilution", "cycle 2", "cycle 3"]
+    assert [name for name, _, _ in bands] == [
+        "condensation",
+        "frozen",
+        "focus",
+        "dilution",
+        "cycle 2",
+        "cycle 3",
+    ]
     assert [start for _, start, _ in bands] == [0, 60, 110, 190, 500, 950]
     assert [end for _, _, end in bands] == [60, 110, 190, 500, 950, 5000]
     assert stage_bands([], 5.0) == [("condensation", 0.0, 5.0)]
@@ -308,7 +350,11 @@ def test_bands_tile_the_run_in_the_order_of_the_stages():
 def test_a_stage_that_a_later_one_overtakes_has_no_band():
     """Adam grows the query matrix while the loss is still falling."""
     events = [at("focus_onset", 200.0), at("attention_frozen", 290.0), at("focus_peak", 870.0, 0)]
-    assert stage_bands(events, 8000.0) == [("condensation", 0, 200), ("focus", 200, 870), ("dilution", 870, 8000)]
+    assert stage_bands(events, 8000.0) == [
+        ("condensation", 0, 200),
+        ("focus", 200, 870),
+        ("dilution", 870, 8000),
+    ]
 
 
 def test_the_loss_escapes_where_it_leaves_its_first_plateau():
@@ -320,11 +366,15 @@ def test_the_loss_escapes_where_it_leaves_its_first_plateau():
 
 
 def test_three_samples_are_enough_for_an_escape():
-    (event,) = of_kind(find_events(np.array([0.0, 10.0, 11.0]), loss=np.array([1.0, 1.0, 0.5])), "escape")
+    (event,) = of_kind(
+        find_events(np.array([0.0, 10.0, 11.0]), loss=np.array([1.0, 1.0, 0.5])), "escape"
+    )
     assert (event.time, event.prominence) == (11, 0.5)
 
 
-@pytest.mark.parametrize("time", [np.linspace(0, 40, 4001), np.arange(40.0), TIME], ids=["fine", "coarse", "log"])
+@pytest.mark.parametrize(
+    "time", [np.linspace(0, 40, 4001), np.arange(40.0), TIME], ids=["fine", "coarse", "log"]
+)
 @pytest.mark.parametrize("start", [0.0, 1000.0])
 def test_a_loss_that_falls_at_once_escapes_from_nothing(time, start):
     """Whenever the clock started."""
@@ -353,10 +403,20 @@ def test_rank_collapses_where_the_second_singular_value_is_a_tenth_of_the_first(
 def test_a_record_of_a_classifier_shows_condensation_escape_and_rank_collapse_when_they_are_predicted():
     task, eps = theory.TwoClue(), 1e-3
     system = saccade.AttentionClassifier(saccade.LabelledSequences.two_clue(), init_scale=eps)
-    unit_time, rate = stage_one(system.sequences, 0).end, np.linalg.norm(task.drive(task.beta_star), 2)
+    unit_time, rate = (
+        stage_one(system.sequences, 0).end,
+        np.linalg.norm(task.drive(task.beta_star), 2),
+    )
     end, opening = unit_time / eps, np.log(0.1 / eps) / rate
     times = saccade.times_around(end, end + opening, until=end + 2 * opening, n_times=80)
-    events = find_events(saccade.flow(system, times=times, seed=0, keep=["parameter_value", "parameter_query", "parameter_key"]))
+    events = find_events(
+        saccade.flow(
+            system,
+            times=times,
+            seed=0,
+            keep=["parameter_value", "parameter_query", "parameter_key"],
+        )
+    )
     at = {event.name: event.time for event in events}
     last = float(task.escape_offset(task.plateau + 0.01))
     assert end - 60 < at["escape"] < end + last
@@ -371,13 +431,24 @@ def test_a_record_without_time_is_refused_in_a_sentence():
 def test_a_record_says_what_it_lacks_for_stages_to_be_looked_for():
     axes = {"time": np.arange(5.0), "class": [0, 1], "token": [0, 1]}
     bare = xr.Dataset({"loss": ("time", np.ones(5))}, {"time": axes["time"]})
-    with pytest.warns(UserWarning, match=r"searches only the loss, .* `attention` .* with `stationary`, or .*`embedding`"):
+    with pytest.warns(
+        UserWarning,
+        match=r"searches only the loss, .* `attention` .* with `stationary`, or .*`embedding`",
+    ):
         find_events(bare)
-    seen = xr.Dataset({"attention": (tuple(axes), np.full((5, 2, 2), 0.5)), "loss": ("time", np.ones(5))}, axes)
-    with pytest.warns(UserWarning, match="does not know which tokens are frequent.*`token_prob` and `class_weight`"):
+    seen = xr.Dataset(
+        {"attention": (tuple(axes), np.full((5, 2, 2), 0.5)), "loss": ("time", np.ones(5))}, axes
+    )
+    with pytest.warns(
+        UserWarning,
+        match="does not know which tokens are frequent.*`token_prob` and `class_weight`",
+    ):
         find_events(seen.assign(embedding=(("time", "token", "width"), np.ones((5, 2, 2)))))
     find_events(bare, speed=np.arange(5.0))  # was asked of that alone; warnings are errors here
     prob = {"token_prob": (("class", "token"), np.eye(2)), "class_weight": ("class", [0.5, 0.5])}
     find_events(seen.assign(prob))
-    with pytest.raises(InputError, match=r"those of one head: `attention` also has the axes head; take record.isel\(head=0\)"):
+    with pytest.raises(
+        InputError,
+        match=r"those of one head: `attention` also has the axes head; take record.isel\(head=0\)",
+    ):
         find_events(seen.assign(prob).expand_dims(head=2).transpose("time", "head", ...))

@@ -1,4 +1,6 @@
-"""Rates, powers, turns and times against curves whose answer is known; what is not there is not found."""
+"""Rates, powers, turns and times against curves whose answer is known; what is not there is not
+found.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def test_the_turn_of_a_parabola_is_found_between_uneven_samples():
 
 def test_only_turns_after_the_given_sample_count():
     waves = np.sin(TIME)
-    early, late = fits.peak_time(TIME, waves, 0), fits.peak_time(TIME, waves, int(np.argmax(TIME > 3)))
+    early, late = (
+        fits.peak_time(TIME, waves, 0),
+        fits.peak_time(TIME, waves, int(np.argmax(TIME > 3))),
+    )
     assert (early, late) == pytest.approx((np.pi / 2, 2.5 * np.pi), abs=1e-2)
 
 
@@ -75,7 +80,10 @@ def test_the_first_time_is_that_of_the_first_sample_that_counts():
 def test_the_agreement_of_two_kinds_of_runs_is_that_of_their_signals_whatever_the_noise():
     rng = np.random.default_rng(1)
     signals = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=20_000).T
-    one, other = (signal + noise * rng.normal(size=(5, 20_000)) for signal, noise in zip(signals, (0.5, 2), strict=True))
+    one, other = (
+        signal + noise * rng.normal(size=(5, 20_000))
+        for signal, noise in zip(signals, (0.5, 2), strict=True)
+    )
     scores = [np.corrcoef(a, b)[:5, 5:] for a, b in ((one, other), (one, one), (other, other))]
     assert scores[0].mean() < 0.3
     assert fits.disattenuated(*scores) == pytest.approx(0.6, abs=0.03)
@@ -86,4 +94,6 @@ def test_the_agreement_of_two_kinds_of_runs_is_that_of_their_signals_whatever_th
 def test_jackknife_values_of_a_mean_are_the_values_and_of_a_variance_have_no_bias():
     values = np.array([2.0, 3.0, 5.0, 11.0, 13.0])
     np.testing.assert_allclose(fits.jackknife(lambda kept: float(values[kept].mean()), 5), values)
-    assert fits.jackknife(lambda kept: float(values[kept].var()), 5).mean() == pytest.approx(values.var(ddof=1))
+    assert fits.jackknife(lambda kept: float(values[kept].var()), 5).mean() == pytest.approx(
+        values.var(ddof=1)
+    )

@@ -1,6 +1,7 @@
 """Heads freeze when a real training stops moving them, and not while its noise goes on.
 
-Compared with maps made from the weights of every step, in float64 and in NumPy: no schedule, and nothing between two observations.
+Compared with maps made from the weights of every step, in float64 and in NumPy: no schedule, and
+nothing between two observations.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ONE_LOOK = 0.2  # doublings from one observation to the next
 
 
 def trained(example, n_steps: int, rate: Callable[[int], float]):  # noqa: F811
-    """The record, and total variation (step, layer, head) between the exact maps of every eighth step and of half of it."""
+    """The record, and total variation (step, layer, head) between the exact maps of every eighth
+    step and of half of it.
+    """
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     model, probe = example.AttentionOnly(), example.repeated(generator, 4)
@@ -32,7 +35,9 @@ def trained(example, n_steps: int, rate: Callable[[int], float]):  # noqa: F811
         for step in range(n_steps):
             batch = example.repeated(generator, 48)
             half = example.LENGTH // 2
-            loss = torch.nn.functional.cross_entropy(model(batch[:, :-1])[:, half:].flatten(0, 1), batch[:, half + 1 :].flatten())
+            loss = torch.nn.functional.cross_entropy(
+                model(batch[:, :-1])[:, half:].flatten(0, 1), batch[:, half + 1 :].flatten()
+            )
             recorder.step(step)
             if step % APART == 0:
                 seen[step] = maps(model, example.HEADS, probe.numpy())
@@ -40,7 +45,10 @@ def trained(example, n_steps: int, rate: Callable[[int], float]):  # noqa: F811
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-    moved = [0.5 * np.abs(seen[step] - seen[step // 2]).sum(-1).mean((1, 3)) for step in range(0, n_steps, 2 * APART)]
+    moved = [
+        0.5 * np.abs(seen[step] - seen[step // 2]).sum(-1).mean((1, 3))
+        for step in range(0, n_steps, 2 * APART)
+    ]
     return recorder.record, np.stack(moved)
 
 

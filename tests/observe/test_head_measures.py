@@ -1,4 +1,6 @@
-"""Largest logit, entropy bound, sinks, induction and duplicate tokens: against their definitions, computed another way."""
+"""Largest logit, entropy bound, sinks, induction and duplicate tokens: against their definitions,
+computed another way.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,19 @@ def test_no_logits_of_a_spread_have_less_entropy_than_the_bound_and_some_have_as
         return spread * centred / np.linalg.norm(centred)
 
     starts = [*rng.standard_normal((12, n)), *(np.arange(n) < k for k in range(1, n))]
-    least = min(minimize(lambda free: entropy(on_sphere(free)), np.asarray(start, float), tol=1e-12).fun for start in starts)
+    least = min(
+        minimize(lambda free: entropy(on_sphere(free)), np.asarray(start, float), tol=1e-12).fun
+        for start in starts
+    )
     assert least >= bound - 1e-9
     assert least == pytest.approx(bound, abs=1e-6)
 
 
 def test_the_bound_is_the_log_of_the_keys_where_logits_are_alike_and_0_for_one_key_or_a_wide_spread():
-    at = [float(entropy_bound(torch.tensor(s), torch.tensor(n))) for s, n in ((0.0, 13), (3.0, 1), (200.0, 13))]
+    at = [
+        float(entropy_bound(torch.tensor(s), torch.tensor(n)))
+        for s, n in ((0.0, 13), (3.0, 1), (200.0, 13))
+    ]
     np.testing.assert_allclose(at, [math.log(13), 0, 0], atol=1e-6)
 
 
@@ -77,13 +85,17 @@ def test_the_largest_logit_is_that_of_keys_a_query_may_see(by_hand):
         model.embedding.weight[50] = torch.tensor([6.0, 0.0] * 4)
         model.embedding.weight[51] = torch.tensor([0.0, 6.0] * 4)
         model.query.weight.copy_(torch.eye(8))
-        model.key.weight.copy_(torch.eye(8).roll(1, dims=1) * torch.tensor([[1.0], [0.0]] * 4))  # from odd to even components
+        model.key.weight.copy_(
+            torch.eye(8).roll(1, dims=1) * torch.tensor([[1.0], [0.0]] * 4)
+        )  # from odd to even components
     with saccade.watch(model, probe) as recorder:
         recorder.observe(0)
     logits = model.logits(probe)[0].detach()
     seen = logits.masked_fill(torch.ones(logits.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
     assert bool((seen.amax(dim=(0, 2, 3)) < logits.amax(dim=(0, 2, 3))).all())  # the mask matters
-    np.testing.assert_allclose(recorder.record.largest_logit[0, 0], seen.amax(dim=(0, 2, 3)), rtol=1e-5)
+    np.testing.assert_allclose(
+        recorder.record.largest_logit[0, 0], seen.amax(dim=(0, 2, 3)), rtol=1e-5
+    )
     slack = recorder.record.entropy - recorder.record.entropy_bound
     np.testing.assert_allclose(recorder.record.entropy_slack, slack, atol=1e-6)
     assert float(recorder.record.entropy_slack.min()) > 0
@@ -114,7 +126,9 @@ def test_induction_and_duplicate_masses_are_sums_over_all_earlier_rounds():
     rng = np.random.default_rng(0)
     weights = np.tril(rng.random((2, 3, length, length)))
     weights /= weights.sum(-1, keepdims=True)
-    found = repeated_statistics(given_weights("softmax", torch.tensor(weights)), torch.tensor(periods))
+    found = repeated_statistics(
+        given_weights("softmax", torch.tensor(weights)), torch.tensor(periods)
+    )
     for name, shift in (("duplicate_mass", 0), ("induction_mass", 1)):
         totals, uniform = np.zeros((2, 3)), []
         for sequence, period in enumerate(periods):
@@ -134,7 +148,9 @@ def test_induction_and_duplicate_masses_are_sums_over_all_earlier_rounds():
 
 def test_the_repeated_probe_has_the_probes_tokens_once_in_a_period_and_no_padding():
     mask = zoo.padding("right")
-    repeated = RepeatedProbe.of(Probe({"input_ids": zoo.ids(), "attention_mask": mask, "use_cache": False}))
+    repeated = RepeatedProbe.of(
+        Probe({"input_ids": zoo.ids(), "attention_mask": mask, "use_cache": False})
+    )
     assert repeated is not None
     ids = repeated.probe.ids
     assert ids is not None
@@ -149,7 +165,13 @@ def test_the_repeated_probe_has_the_probes_tokens_once_in_a_period_and_no_paddin
 
 @pytest.mark.parametrize(
     "probe",
-    [torch.zeros(2, 20, dtype=torch.long), zoo.ids()[:, :9], zoo.ids() % 4, torch.rand(2, 11, 4), (zoo.ids(), torch.rand(2, 3))],
+    [
+        torch.zeros(2, 20, dtype=torch.long),
+        zoo.ids()[:, :9],
+        zoo.ids() % 4,
+        torch.rand(2, 11, 4),
+        (zoo.ids(), torch.rand(2, 3)),
+    ],
     ids=["one token", "short", "four tokens", "no tokens", "more than a text"],
 )
 def test_where_no_repeated_probe_can_be_made_there_is_none(probe):
@@ -157,14 +179,20 @@ def test_where_no_repeated_probe_can_be_made_there_is_none(probe):
 
 
 def test_scatter_over_sequences_is_the_standard_error_of_the_mean():
-    """Sequences whose first-token mass is drawn anew: the error said is that of the mean over many probes."""
+    """Sequences whose first-token mass is drawn anew: the error said is that of the mean over many
+    probes.
+    """
     rng = np.random.default_rng(1)
     means, errors = [], []
     for _ in range(400):
         mass = rng.uniform(0.1, 0.9, (6, 1, 1))
-        weights = np.concatenate([np.broadcast_to(mass, (6, 5, 1)), np.broadcast_to((1 - mass) / 4, (6, 5, 4))], axis=-1)
+        weights = np.concatenate(
+            [np.broadcast_to(mass, (6, 5, 1)), np.broadcast_to((1 - mass) / 4, (6, 5, 4))], axis=-1
+        )
         probe = Probe(torch.arange(30).view(6, 5))
-        found = statistics(given_weights("softmax", torch.tensor(weights[:, None])), probe.tokens(None))
+        found = statistics(
+            given_weights("softmax", torch.tensor(weights[:, None])), probe.tokens(None)
+        )
         means.append(float(found["sink_mass"][0]))
         errors.append(float(found["standard_error"][0, 1]))
     assert np.std(means) == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=0.1)

@@ -1,4 +1,6 @@
-"""Which axes are heads: neither the number of sequences nor their length may change how many there are."""
+"""Which axes are heads: neither the number of sequences nor their length may change how many there
+are.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ TEXT = torch.randint(0, zoo.N_VOCAB, (2, 12), generator=torch.Generator().manual
 
 
 class Windows(nn.Module):
-    """Attention inside windows of three tokens; `order` says where the axes of heads and windows lie."""
+    """Attention inside windows of three tokens; `order` says where the axes of heads and windows
+    lie.
+    """
 
     def __init__(self, order: str, kernel: str, says_heads: bool) -> None:
         super().__init__()
@@ -64,11 +68,15 @@ def test_windows_are_not_heads(order, kernel, says_heads):
         expected = dense_statistics(model.weights(text).numpy())
         assert recorder.record.sizes["head"] == HEADS
         for name in ("entropy", "top_mass", "effective_keys", "relative_entropy"):
-            np.testing.assert_allclose(recorder.record[name][0, 0], expected[name], atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                recorder.record[name][0, 0], expected[name], atol=1e-5, err_msg=name
+            )
 
 
 @pytest.mark.parametrize("kernel", ["fused", "by hand"])
-def test_windows_and_heads_folded_into_one_axis_are_told_apart_by_what_the_module_says_or_refused(kernel):
+def test_windows_and_heads_folded_into_one_axis_are_told_apart_by_what_the_module_says_or_refused(
+    kernel,
+):
     with saccade.watch(Windows("folded", kernel, True), TEXT) as recorder:
         recorder.observe(0)
     assert recorder.record.sizes["head"] == HEADS
@@ -109,7 +117,10 @@ class OneByOne(nn.Module):
         if self.kernel == "fused":
             return F.scaled_dot_product_attention(x, x, x, is_causal=True)
         hidden = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).triu(1)
-        return torch.softmax((x @ x.mT / x.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf), dim=-1) @ x
+        return (
+            torch.softmax((x @ x.mT / x.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf), dim=-1)
+            @ x
+        )
 
 
 @pytest.mark.parametrize("kernel", ["fused", "by hand"])
@@ -134,7 +145,9 @@ def test_heads_in_a_loop_over_heads_are_single(heads):
 
         def forward(self, tokens):
             parts = self.table(tokens).unflatten(-1, (heads, -1)).unbind(2)
-            return torch.cat([F.scaled_dot_product_attention(part, part, part) for part in parts], dim=-1)
+            return torch.cat(
+                [F.scaled_dot_product_attention(part, part, part) for part in parts], dim=-1
+            )
 
     four = TEXT[[0, 1, 0, 1]]  # as many sequences as there may be heads
     with saccade.watch(HeadByHead(), four) as recorder:
@@ -162,6 +175,9 @@ def test_grouped_keys_in_five_axes_are_heads():
     with saccade.watch(model, TEXT) as recorder:
         recorder.observe(0)
     x = model.table(TEXT).detach().double()
-    q, k = x.unflatten(-1, (4, 6)).transpose(1, 2), x[..., :12].unflatten(-1, (2, 6)).transpose(1, 2).repeat_interleave(2, 1)
+    q, k = (
+        x.unflatten(-1, (4, 6)).transpose(1, 2),
+        x[..., :12].unflatten(-1, (2, 6)).transpose(1, 2).repeat_interleave(2, 1),
+    )
     expected = dense_statistics(torch.softmax(q @ k.mT, -1).numpy())
     np.testing.assert_allclose(recorder.record.entropy[0, 0], expected["entropy"], atol=1e-5)

@@ -1,6 +1,8 @@
-"""External truth: in a two-layer attention-only model induction heads form; the timeline says which heads and when.
+"""External truth: in a two-layer attention-only model induction heads form; the timeline says which
+heads and when.
 
-Compared with a computation of its own: scores from the weights of the model in float64, on repeated tokens of its own making.
+Compared with a computation of its own: scores from the weights of the model in float64, on repeated
+tokens of its own making.
 """
 
 from __future__ import annotations
@@ -46,13 +48,19 @@ def maps(model, heads: int, tokens: np.ndarray) -> np.ndarray:
         attention = np.exp(scores - scores.max(-1, keepdims=True))
         attention /= attention.sum(-1, keepdims=True)
         found.append(attention)
-        x = x + (attention @ v).swapaxes(1, 2).reshape(x.shape) @ weights[f"attention.{layer}.out.weight"].T
+        x = (
+            x
+            + (attention @ v).swapaxes(1, 2).reshape(x.shape)
+            @ weights[f"attention.{layer}.out.weight"].T
+        )
     return np.stack(found)
 
 
-def previous_and_induction(attention: np.ndarray, repeated: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """(place, layer, head) beyond what uniform attention would give: previous token in the one, induction in the other maps, which
-    are of these tokens.
+def previous_and_induction(
+    attention: np.ndarray, repeated: np.ndarray, tokens: np.ndarray
+) -> np.ndarray:
+    """(place, layer, head) beyond what uniform attention would give: previous token in the one,
+    induction in the other maps, which are of these tokens.
     """
     length = attention.shape[-1]
     previous = attention[..., np.arange(1, length), np.arange(length - 1)].mean((1, 3))
@@ -66,10 +74,14 @@ def previous_and_induction(attention: np.ndarray, repeated: np.ndarray, tokens: 
     return (np.stack([previous, np.mean(found, axis=0)]) - even) / (1 - even)
 
 
-def test_the_timeline_names_induction_and_previous_token_heads_and_the_steps_at_which_they_appear(example):
+def test_the_timeline_names_induction_and_previous_token_heads_and_the_steps_at_which_they_appear(
+    example,
+):
     due, own, same, n_steps = schedule("log"), {}, {}, 240
     rng = np.random.default_rng(99)
-    tokens = np.stack([np.tile(rng.choice(example.N_VOCAB, PERIOD, replace=False), 2) for _ in range(SEQUENCES)])
+    tokens = np.stack(
+        [np.tile(rng.choice(example.N_VOCAB, PERIOD, replace=False), 2) for _ in range(SEQUENCES)]
+    )
     probe = example.repeated(torch.Generator().manual_seed(1), 8)
     repeated = RepeatedProbe.of(Probe(probe))
 
@@ -77,18 +89,34 @@ def test_the_timeline_names_induction_and_previous_token_heads_and_the_steps_at_
         if due(step) or step == n_steps:
             attention = maps(model, example.HEADS, tokens)
             own[step] = previous_and_induction(attention, attention, tokens)
-            theirs = (maps(model, example.HEADS, ids.numpy()) for ids in (probe, repeated.probe.ids))
+            theirs = (
+                maps(model, example.HEADS, ids.numpy()) for ids in (probe, repeated.probe.ids)
+            )
             same[step] = previous_and_induction(*theirs, repeated.probe.ids.numpy())
 
     record = example.trained(n_steps, on_step=on_step)
     assert record.time.values.tolist() == list(own)
-    measured = np.stack([beyond_uniform(record, name)[0] for name in ("previous_mass", "induction_mass")], axis=1)
+    measured = np.stack(
+        [beyond_uniform(record, name)[0] for name in ("previous_mass", "induction_mass")], axis=1
+    )
     np.testing.assert_allclose(measured, np.stack(list(same.values())), atol=1e-5)
-    timeline, curves = saccade.when(record), np.stack(list(own.values()))  # step, place, layer, head
+    timeline, curves = (
+        saccade.when(record),
+        np.stack(list(own.values())),
+    )  # step, place, layer, head
     for place, name in enumerate(("previous token", "induction")):
-        events = {(event.layer, event.head): event.step for event in timeline.events if event.name == name}
-        crossed = {of: list(own)[int((curves[:, place, *of] > NAMED).argmax())] for of in np.ndindex(2, example.HEADS)}
+        events = {
+            (event.layer, event.head): event.step for event in timeline.events if event.name == name
+        }
+        crossed = {
+            of: list(own)[int((curves[:, place, *of] > NAMED).argmax())]
+            for of in np.ndindex(2, example.HEADS)
+        }
         assert set(events) == {of for of in crossed if curves[-1, place, *of] > NAMED}
-        assert {layer for layer, _ in events} == {place}  # previous-token heads below, induction heads above
-        assert all(abs(np.log2(step / crossed[of])) <= 0.45 for of, step in events.items())  # two looks: other tokens, and noise
+        assert {layer for layer, _ in events} == {
+            place
+        }  # previous-token heads below, induction heads above
+        assert all(
+            abs(np.log2(step / crossed[of])) <= 0.45 for of, step in events.items()
+        )  # two looks: other tokens, and noise
     assert timeline.sentences[-1] == "Nothing collapsed."

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saccade.observe.fits import agreement, enlargement, interval, rank_correlation, separation, simultaneous
+from saccade.observe.fits import (
+    agreement,
+    enlargement,
+    interval,
+    rank_correlation,
+    separation,
+    simultaneous,
+)
 
 
 def test_an_interval_covers_the_mean_as_often_as_it_says():
@@ -33,8 +40,16 @@ def test_rank_correlation_knows_order_only():
 
 def test_simultaneous_intervals_cover_all_means_at_once_as_often_as_they_say():
     draws = np.random.default_rng(2).normal(3.0, 2.0, (1500, 7, 5))
-    alone = [all(found.low <= 3.0 <= found.high for found in map(interval, seven)) for seven in draws]
-    at_once = [all(found.low <= 3.0 <= found.high for found in simultaneous(dict(enumerate(seven))).values()) for seven in draws]
+    alone = [
+        all(found.low <= 3.0 <= found.high for found in map(interval, seven)) for seven in draws
+    ]
+    at_once = [
+        all(
+            found.low <= 3.0 <= found.high
+            for found in simultaneous(dict(enumerate(seven))).values()
+        )
+        for seven in draws
+    ]
     assert np.mean(at_once) == pytest.approx(0.95, abs=0.02)
     assert np.mean(alone) < 0.75  # 0.95^7 = 0.70
 

@@ -1,4 +1,6 @@
-"""Narrow types, kernels that differ between parts, padding in models with two texts, labels: what decided wrongly before."""
+"""Narrow types, kernels that differ between parts, padding in models with two texts, labels: what
+decided wrongly before.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,19 @@ from saccade.report.sources import results_of  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 from tests.observe.dense_statistics import dense_statistics  # noqa: E402
 
-TINY = {"vocab_size": zoo.N_VOCAB, "d_model": 16, "decoder_layers": 2, "encoder_layers": 2, "max_position_embeddings": 32}
-HEADS = {"decoder_attention_heads": 2, "encoder_attention_heads": 2, "decoder_ffn_dim": 20, "encoder_ffn_dim": 20}
+TINY = {
+    "vocab_size": zoo.N_VOCAB,
+    "d_model": 16,
+    "decoder_layers": 2,
+    "encoder_layers": 2,
+    "max_position_embeddings": 32,
+}
+HEADS = {
+    "decoder_attention_heads": 2,
+    "encoder_attention_heads": 2,
+    "decoder_ffn_dim": 20,
+    "encoder_ffn_dim": 20,
+}
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-grouped", "bert"])
@@ -34,10 +47,16 @@ def test_bfloat16_models_are_watched_and_the_kernels_output_decides(family, kern
     assert recorder.check.output <= 1e-3
 
 
-def test_where_the_output_is_reproduced_other_returned_weights_do_not_refuse_a_model(monkeypatch, capsys):
+def test_where_the_output_is_reproduced_other_returned_weights_do_not_refuse_a_model(
+    monkeypatch, capsys
+):
     case = zoo.transformers_case("gpt2", "sdpa", None)
     real = check_module.returned_weights
-    monkeypatch.setattr(check_module, "returned_weights", lambda answer: [weights.flip(-1) for weights in real(answer)])
+    monkeypatch.setattr(
+        check_module,
+        "returned_weights",
+        lambda answer: [weights.flip(-1) for weights in real(answer)],
+    )
     with saccade.watch(case.model, case.probe) as recorder:
         recorder.observe(0)
     assert recorder.check.eager > 1e-3
@@ -63,13 +82,17 @@ def test_after_the_check_every_part_has_the_kernel_it_had():
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_padded_queries_of_a_decoder_cut_out_of_an_encoder_decoder_do_not_count(side):
     torch.manual_seed(0)
-    model = transformers.BartForCausalLM(transformers.BartConfig(**TINY, **HEADS, attn_implementation="sdpa")).eval()
+    model = transformers.BartForCausalLM(
+        transformers.BartConfig(**TINY, **HEADS, attn_implementation="sdpa")
+    ).eval()
     mask = zoo.padding(side)
     with saccade.watch(model, {"input_ids": zoo.ids(), "attention_mask": mask}) as recorder:
         recorder.observe(0)
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        maps = model.double()(zoo.ids(), attention_mask=mask, output_attentions=True, use_cache=False).attentions
+        maps = model.double()(
+            zoo.ids(), attention_mask=mask, output_attentions=True, use_cache=False
+        ).attentions
     start = mask.argmax(dim=1, keepdim=True).expand_as(mask)
     for layer, weights in enumerate(maps):
         expected = dense_statistics(weights.numpy(), mask.bool().numpy(), start.numpy())
@@ -87,7 +110,9 @@ class TwoTexts(nn.Module):
 
     @staticmethod
     def attend(layer, queries, keys, mask=None):
-        q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in (layer(queries), keys, keys))
+        q, k, v = (
+            part.unflatten(-1, (2, 4)).transpose(1, 2) for part in (layer(queries), keys, keys)
+        )
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
 
     def forward(self, src, tgt):
@@ -131,7 +156,9 @@ def test_a_mask_of_whole_numbers_before_the_text_is_not_taken_for_it():
             self.inner = TwoTexts()
 
         def forward(self, mask, tokens):
-            return self.inner.attend(self.inner.enc, *(self.inner.table(tokens),) * 2, mask.bool()[:, None, None])
+            return self.inner.attend(
+                self.inner.enc, *(self.inner.table(tokens),) * 2, mask.bool()[:, None, None]
+            )
 
     text = zoo.ids().clamp_min(2)
     with saccade.watch(MaskFirst(), (torch.ones_like(text), text), text=text) as recorder:
@@ -141,11 +168,15 @@ def test_a_mask_of_whole_numbers_before_the_text_is_not_taken_for_it():
 
 def test_a_label_names_a_run_on_pages_and_a_run_is_loaded_by_its_folder(tmp_path):
     for seed in (1, 2):
-        with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / f"run-{seed}", label=f"seed {seed}") as recorder:
+        with saccade.watch(
+            zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / f"run-{seed}", label=f"seed {seed}"
+        ) as recorder:
             recorder.observe(0)
     found = results_of([tmp_path / "run-1", tmp_path / "run-2"])
     assert [result.name for result in found] == ["seed 1", "seed 2"]
-    assert saccade.load_record(tmp_path / "run-1").equals(saccade.load_record(tmp_path / "run-1" / "record.zarr"))
+    assert saccade.load_record(tmp_path / "run-1").equals(
+        saccade.load_record(tmp_path / "run-1" / "record.zarr")
+    )
     assert saccade.when(saccade.load_record(tmp_path / "run-2")).layers
 
 

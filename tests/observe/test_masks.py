@@ -1,4 +1,6 @@
-"""Which keys a mask of numbers hides: those far below any score, and -100 where a gap lies between that and what is left."""
+"""Which keys a mask of numbers hides: those far below any score, and -100 where a gap lies between
+that and what is left.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from saccade.observe.masks import MASKED, left_by, masked_level
 INF = float("inf")
 
 
-@pytest.mark.parametrize("hidden", [-99.0, -100.0, -1e4, -1e9, torch.finfo(torch.float32).min, -INF])
+@pytest.mark.parametrize(
+    "hidden", [-99.0, -100.0, -1e4, -1e9, torch.finfo(torch.float32).min, -INF]
+)
 def test_a_key_that_a_mask_hides_is_not_left(hidden):
     mask = torch.tensor([[0.0, hidden, 0.0], [0.0, 0.0, hidden]])
     assert hidden <= masked_level(mask) < 0
@@ -76,7 +80,10 @@ class Padded(torch.nn.Module):
     def __init__(self, hidden, **settings):
         super().__init__()
         torch.manual_seed(1)
-        self.attention, self.hidden = torch.nn.MultiheadAttention(8, 2, batch_first=True, **settings), hidden
+        self.attention, self.hidden = (
+            torch.nn.MultiheadAttention(8, 2, batch_first=True, **settings),
+            hidden,
+        )
 
     def forward(self, x):
         padding = torch.zeros(x.shape[:2])
@@ -84,7 +91,9 @@ class Padded(torch.nn.Module):
         return self.attention(x, x, x, key_padding_mask=padding, need_weights=False)[0]
 
 
-@pytest.mark.parametrize("settings", [{}, {"add_zero_attn": True}, {"add_bias_kv": True}], ids=["plain", "zero", "bias"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"add_zero_attn": True}, {"add_bias_kv": True}], ids=["plain", "zero", "bias"]
+)
 def test_keys_hidden_as_padding_do_not_count_whatever_number_hides_them(settings):
     x, found = torch.randn(3, 7, 8, generator=torch.Generator().manual_seed(2)), []
     for hidden in (-100.0, -1e3, -INF):

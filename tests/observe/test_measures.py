@@ -7,12 +7,16 @@ from saccade.observe.measures import class_attention, distinct_entropy, entropy,
 
 
 def test_entropy_is_zero_on_one_token_and_log_n_when_even():
-    np.testing.assert_allclose(entropy(np.array([[0, 1.0, 0], [1 / 3, 1 / 3, 1 / 3]])), [0, np.log(3)], atol=1e-15)
+    np.testing.assert_allclose(
+        entropy(np.array([[0, 1.0, 0], [1 / 3, 1 / 3, 1 / 3]])), [0, np.log(3)], atol=1e-15
+    )
 
 
 def test_attention_at_zero_logits_is_the_token_distribution():
     task = SequenceClasses.syn_small()
-    np.testing.assert_allclose(class_attention(np.zeros(task.n_vocab), task.token_prob), task.token_prob)
+    np.testing.assert_allclose(
+        class_attention(np.zeros(task.n_vocab), task.token_prob), task.token_prob
+    )
 
 
 def test_the_start_of_syn_small_has_the_published_shares():

@@ -1,4 +1,6 @@
-"""A look holds blocks of weights, never a whole map: its largest tensor is a block, or a byte for each query and key."""
+"""A look holds blocks of weights, never a whole map: its largest tensor is a block, or a byte for
+each query and key.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_no_tensor_of_a_look_is_larger_than_a_block_or_a_byte_for_each_query_and
         meaning = 2 * length**2  # a byte for each query and key
         whole_map = N_HEADS * 4 * meaning
         assert max(2 * BYTES_PER_BLOCK, meaning) < whole_map / 3  # a whole map would be seen
-        assert largest_of_a_look(length) <= max(2 * BYTES_PER_BLOCK, meaning)  # float64 in the self-check is twice as wide
+        assert largest_of_a_look(length) <= max(
+            2 * BYTES_PER_BLOCK, meaning
+        )  # float64 in the self-check is twice as wide
 
 
 def test_free_memory_is_handed_back_where_the_system_allows_it_and_a_look_is_large(monkeypatch):
@@ -58,7 +62,9 @@ def test_free_memory_is_handed_back_where_the_system_allows_it_and_a_look_is_lar
     assert largest_of_a_look(length) > 0
 
 
-def test_a_small_look_does_not_ask_for_it_since_that_takes_longer_than_what_is_measured(monkeypatch):
+def test_a_small_look_does_not_ask_for_it_since_that_takes_longer_than_what_is_measured(
+    monkeypatch,
+):
     asked: list[int] = []
     monkeypatch.setattr(free_memory, "_trim", lambda: asked.append)
     largest_of_a_look(31)

@@ -1,4 +1,6 @@
-"""Movement belongs to the trajectory: however often it is looked at, it has moved as far, and heads freeze when they do."""
+"""Movement belongs to the trajectory: however often it is looked at, it has moved as far, and heads
+freeze when they do.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,21 @@ SCHEDULES = {
     "even": list(range(0, END + 1, 32)),
     "powers of two": [0, *(2**power for power in range(13))],
     "five to a doubling": sorted({0, *(round(2 ** (power / 5)) for power in range(61))}),
-    "close at the end": sorted({0, *(round(2 ** (power / 3)) for power in range(37)), *range(END - 40, END + 1)}),
+    "close at the end": sorted(
+        {0, *(round(2 ** (power / 3)) for power in range(37)), *range(END - 40, END + 1)}
+    ),
 }
 
 
 def maps(step: float, jitter: float = 0.0) -> np.ndarray:
-    """Two heads over five keys: one moves from step 100 to 700, the other from 64 to the end; (1, 1, 2, 3, 5)."""
+    """Two heads over five keys: one moves from step 100 to 700, the other from 64 to the end; (1,
+    1, 2, 3, 5).
+    """
     rng = np.random.default_rng(0)
     start, end = np.full((2, 3, 5), 0.2), rng.dirichlet(np.ones(5) / 3, (2, 3))
-    share = np.clip([np.log(max(step, 1) / 100) / np.log(7), np.log(max(step, 1) / 64) / np.log(END / 64)], 0, 1)[:, None, None]
+    share = np.clip(
+        [np.log(max(step, 1) / 100) / np.log(7), np.log(max(step, 1) / 64) / np.log(END / 64)], 0, 1
+    )[:, None, None]
     moved = (1 - share) * start + share * end
     noise = np.random.default_rng(int(step)).dirichlet(np.ones(5), (2, 3))
     return ((1 - jitter) * moved + jitter * noise)[None, None]
@@ -55,12 +63,17 @@ def test_movement_does_not_depend_on_the_schedule(name):
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_head_freezes_when_it_does_on_every_schedule(name):
     first, second = frozen(movement(SCHEDULES[name]))
-    assert 500 < first < 820  # at 700; a few per cent of its way are below the level already, and looks may be a doubling apart
+    assert (
+        500 < first < 820
+    )  # at 700; a few per cent of its way are below the level already, and looks may be a doubling apart
     assert np.isnan(second)
 
 
 def test_noise_from_step_to_step_is_not_taken_for_more_movement_the_closer_the_looks_are():
-    largest = [max(values[0] for step, values in movement(SCHEDULES[name], 0.02).items() if step > 1500) for name in SCHEDULES]
+    largest = [
+        max(values[0] for step, values in movement(SCHEDULES[name], 0.02).items() if step > 1500)
+        for name in SCHEDULES
+    ]
     assert max(largest) < 0.03
 
 
@@ -68,7 +81,9 @@ def test_nothing_is_said_where_no_look_is_as_early_as_half_the_step():
     movement = Movement()
     assert movement.add(100, maps(100)) is None
     assert movement.add(150, maps(150)) is None
-    np.testing.assert_allclose(movement.add(200, maps(200)), 0.5 * np.abs(maps(200) - maps(100)).sum(-1).mean((0, 3)))
+    np.testing.assert_allclose(
+        movement.add(200, maps(200)), 0.5 * np.abs(maps(200) - maps(100)).sum(-1).mean((0, 3))
+    )
     assert movement.add(200, maps(200)) is None  # a step that was seen already
 
 
@@ -77,7 +92,9 @@ def test_one_observation_below_the_level_is_no_freeze_where_noise_goes_on():
     rng = np.random.default_rng(3)
     noisy = {step: np.array([[FROZEN * (1.02 + 0.05 * rng.random())]]) for step in steps}
     noisy[steps[-1]] = np.array([[0.99 * FROZEN]])
-    record = xr.Dataset({"moved": (("time", "layer", "head"), np.stack(list(noisy.values())))}, {"time": steps})
+    record = xr.Dataset(
+        {"moved": (("time", "layer", "head"), np.stack(list(noisy.values())))}, {"time": steps}
+    )
     assert np.isnan(freezing_steps(record)).all()
 
 

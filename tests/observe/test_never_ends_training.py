@@ -1,4 +1,6 @@
-"""Nothing that goes wrong in watching reaches the training loop, a full disk least of all; what can be kept is kept."""
+"""Nothing that goes wrong in watching reaches the training loop, a full disk least of all; what can
+be kept is kept.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def watching(out=None, **settings):
 def small_disk(folder):
     """A disk of two megabytes, mounted at `folder`."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("a small disk cannot be mounted here")
     try:
@@ -84,7 +88,9 @@ def no_room(monkeypatch):
     return switch
 
 
-def test_training_on_a_disk_that_fills_up_is_bit_identical_and_all_looks_are_there_once_there_is_room(tmp_path, capsys):
+def test_training_on_a_disk_that_fills_up_is_bit_identical_and_all_looks_are_there_once_there_is_room(
+    tmp_path, capsys
+):
     with small_disk(tmp_path / "disk") as disk:
 
         def before(step):
@@ -97,15 +103,22 @@ def test_training_on_a_disk_that_fills_up_is_bit_identical_and_all_looks_are_the
         with watching(disk / "run") as recorder:
             losses = trained(recorder, before)
         assert losses == trained()
-        assert saccade.load_record(disk / "run" / "record.zarr").time.values.tolist() == list(range(STEPS + 1))
+        assert saccade.load_record(disk / "run" / "record.zarr").time.values.tolist() == list(
+            range(STEPS + 1)
+        )
         assert len(list((disk / "run" / "observations").glob("*.npz"))) == STEPS + 1
     assert capsys.readouterr().err.count("No space left on device") == 1  # said once
 
 
-def test_on_a_disk_that_stays_full_the_looks_before_are_whole_and_the_others_in_memory(tmp_path, capsys):
+def test_on_a_disk_that_stays_full_the_looks_before_are_whole_and_the_others_in_memory(
+    tmp_path, capsys
+):
     with small_disk(tmp_path / "disk") as disk:
         with watching(disk / "run") as recorder:
-            assert trained(recorder, lambda step: fill(disk / "other") if step == 3 else None) == trained()
+            assert (
+                trained(recorder, lambda step: fill(disk / "other") if step == 3 else None)
+                == trained()
+            )
         assert recorder.record.time.values.tolist() == list(range(STEPS + 1))
         (disk / "other").unlink()
         assert saccade.watched(disk / "run").time.values.tolist() == [0, 1, 2]
@@ -113,7 +126,9 @@ def test_on_a_disk_that_stays_full_the_looks_before_are_whole_and_the_others_in_
     assert "save_record" in capsys.readouterr().err
 
 
-def test_what_waits_for_the_disk_is_bounded_and_what_is_lost_is_listed(tmp_path, no_room, monkeypatch, capsys):
+def test_what_waits_for_the_disk_is_bounded_and_what_is_lost_is_listed(
+    tmp_path, no_room, monkeypatch, capsys
+):
     with watching(tmp_path / "run") as recorder:
         recorder.step(0)
         (one,) = [path.stat().st_size for path in (tmp_path / "run" / "observations").glob("*.npz")]
@@ -150,7 +165,10 @@ def test_a_tracker_that_fails_costs_neither_the_look_nor_the_other_trackers(caps
     assert capsys.readouterr().err.count("no answer at step") == 1
 
 
-@pytest.mark.parametrize("error", [RuntimeError("device lost"), MemoryError(), OSError(5, "Input/output error"), StopIteration()])
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("device lost"), MemoryError(), OSError(5, "Input/output error"), StopIteration()],
+)
 def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypatch, capsys):
     real = observer_module.look
 
@@ -172,7 +190,9 @@ def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypat
 
 @pytest.mark.parametrize("wish", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("call", ["step", "observe", "finish", "close", "__exit__"])
-def test_no_public_method_raises_but_ctrl_c_and_exit_pass(call, wish, monkeypatch, tmp_path, capsys):
+def test_no_public_method_raises_but_ctrl_c_and_exit_pass(
+    call, wish, monkeypatch, tmp_path, capsys
+):
     arguments = {"step": (5,), "observe": (5,), "__exit__": (None, None, None)}.get(call, ())
 
     def fail(error):
@@ -242,7 +262,9 @@ def test_a_users_own_way_of_showing_warnings_may_fail(monkeypatch, capsys):
     assert "division by zero" in capsys.readouterr().err
 
 
-def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watched(tmp_path, monkeypatch, capsys):
+def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watched(
+    tmp_path, monkeypatch, capsys
+):
     def refused(*_):
         calls.append(1)
         raise UnfaithfulError("what is seen differs")
@@ -261,7 +283,10 @@ def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watc
 
 def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(saccade.InputError, match="cannot write"), watching(tmp_path / "file" / "run"):
+    with (
+        pytest.raises(saccade.InputError, match="cannot write"),
+        watching(tmp_path / "file" / "run"),
+    ):
         pass
 
 
@@ -282,7 +307,11 @@ class Base(BaseException):
     """As of those libraries whose own end no `except Exception` may catch."""
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), Mute(), Base()], ids=["leaves the process", "cannot say why", "no Exception"])
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(1), Mute(), Base()],
+    ids=["leaves the process", "cannot say why", "no Exception"],
+)
 def test_a_tracker_may_leave_or_fail_without_words(error, capsys):
     def broken(step, values):
         raise error
@@ -307,7 +336,10 @@ def raises(number, frame):
     raise Base(number)
 
 
-@pytest.mark.parametrize("handler", [Job().stop, Job(), functools.partial(Job().stop), lambda *call: sys.exit(call[0]), raises])
+@pytest.mark.parametrize(
+    "handler",
+    [Job().stop, Job(), functools.partial(Job().stop), lambda *call: sys.exit(call[0]), raises],
+)
 def test_a_signal_handler_of_the_user_may_leave_in_the_middle_of_a_tracker(handler, tmp_path):
     def slow(step, values):
         if step == 2:
@@ -316,7 +348,10 @@ def test_a_signal_handler_of_the_user_may_leave_in_the_middle_of_a_tracker(handl
 
     before = signal.signal(signal.SIGTERM, handler)
     try:
-        with pytest.raises((SystemExit, Base)) as left, watching(tmp_path / "run", forward=slow) as recorder:
+        with (
+            pytest.raises((SystemExit, Base)) as left,
+            watching(tmp_path / "run", forward=slow) as recorder,
+        ):
             trained(recorder)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -338,12 +373,23 @@ def test_losses_after_the_last_look_are_there_however_training_ends(tmp_path):
     assert record.time.values.tolist() == [0, 3]
     assert record.later_step.values[-1].tolist() == [4, 5]
     found = saccade.watched(tmp_path / "run").saccade.losses()
-    assert dict(zip(found.step.values.tolist(), found.values.tolist(), strict=True)) == {step: step / 8 for step in range(6)}
+    assert dict(zip(found.step.values.tolist(), found.values.tolist(), strict=True)) == {
+        step: step / 8 for step in range(6)
+    }
     assert len(list((tmp_path / "run" / "observations").glob("*.npz"))) == 2
-    with watching(tmp_path / "run", every=[0, 3, 7], resume=True) as recorder:  # from a checkpoint of step 5
+    with watching(
+        tmp_path / "run", every=[0, 3, 7], resume=True
+    ) as recorder:  # from a checkpoint of step 5
         for step in (5, 6):
             recorder.step(step, 1 + step / 8)
-        assert recorder.record.saccade.losses().step.values.tolist() == [0, 1, 2, 3, 4, 5]  # as on disk
+        assert recorder.record.saccade.losses().step.values.tolist() == [
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+        ]  # as on disk
         recorder.step(7, 1 + 7 / 8)
     found = saccade.load_record(tmp_path / "run").saccade.losses()
     assert found.step.values.tolist() == list(range(8))
@@ -366,7 +412,9 @@ def test_losses_between_the_last_kept_look_and_a_checkpoint_are_those_of_the_fir
     with watching(tmp_path / "run", every=[0, 3, 8]) as recorder:
         for step in range(9):
             recorder.step(step, step / 8)
-    with watching(tmp_path / "run", every=[0, 3, 9], resume=True) as recorder:  # the look of step 8 gives way
+    with watching(
+        tmp_path / "run", every=[0, 3, 9], resume=True
+    ) as recorder:  # the look of step 8 gives way
         for step in range(6, 10):
             recorder.step(step, 2.0)
     found = saccade.load_record(tmp_path / "run").saccade.losses()
@@ -380,7 +428,9 @@ def test_words_that_cannot_be_decoded_cost_no_look(capsys):
     assert recorder.record.sizes["time"] == STEPS + 1
 
 
-def test_the_page_is_named_at_the_start_and_at_the_end_and_what_is_left_out_when_it_is(tmp_path, capsys, monkeypatch):
+def test_the_page_is_named_at_the_start_and_at_the_end_and_what_is_left_out_when_it_is(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("saccade.observe.budget._LEAST_FREE", 0.0)
     monkeypatch.setattr("saccade.observe.budget._MOST_FREE", 0.0)
     page = str(tmp_path / "run" / "report.html")
@@ -400,7 +450,9 @@ def test_a_warning_points_to_the_users_own_line():
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, forward=gone) as recorder:
+        with saccade.watch(
+            zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, forward=gone
+        ) as recorder:
             recorder.step(0)
             recorder.step(5)
             recorder.step(1)  # back

@@ -1,4 +1,6 @@
-"""After a look a model is what it was: modules, modes, plain attributes, configurations, kernels, and the caches of its probe."""
+"""After a look a model is what it was: modules, modes, plain attributes, configurations, kernels,
+and the caches of its probe.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,24 @@ from saccade.observe.self_check import UnfaithfulError  # noqa: E402
 from saccade.observe.undisturbed import undisturbed  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
-TINY = {"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 2}
+TINY = {
+    "hidden_size": 16,
+    "intermediate_size": 20,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
 
 
 def state(model):
-    """All that can be compared of a model: names, classes, modes, plain attributes, parameters and buffers."""
+    """All that can be compared of a model: names, classes, modes, plain attributes, parameters and
+    buffers.
+    """
     return {
-        name: (type(module), module.training, {key: repr(value) for key, value in vars(module).items() if key != "_modules"})
+        name: (
+            type(module),
+            module.training,
+            {key: repr(value) for key, value in vars(module).items() if key != "_modules"},
+        )
         for name, module in model.named_modules()
     }
 
@@ -35,7 +48,12 @@ class Remembering(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.body, self.part = zoo.HandWritten("fused"), nn.Linear(2, 2)
-        self.passes, self.memory, self.seen, self.recent = 0, torch.zeros(3), [torch.zeros(2)], deque([1, 2], maxlen=2)
+        self.passes, self.memory, self.seen, self.recent = (
+            0,
+            torch.zeros(3),
+            [torch.zeros(2)],
+            deque([1, 2], maxlen=2),
+        )
         self.array = np.zeros(3)
         self.table, self.tags = {"inner": {"count": 0}}, {"a"}
         self.config = transformers.PretrainedConfig(note=1)
@@ -57,14 +75,21 @@ class Remembering(nn.Module):
 
 def test_attributes_containers_and_parts_are_put_back_with_their_identity():
     model = Remembering().train()
-    before, held = state(model), (model.memory, model.seen, model.part, model.table["inner"], model.array)
+    before, held = (
+        state(model),
+        (model.memory, model.seen, model.part, model.table["inner"], model.array),
+    )
     with undisturbed(model):
         model(zoo.ids())
         model(zoo.ids())
     assert state(model) == before
     assert all(
         one is other
-        for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"], model.array), strict=True)
+        for one, other in zip(
+            held,
+            (model.memory, model.seen, model.part, model.table["inner"], model.array),
+            strict=True,
+        )
     )
     assert model.memory.tolist() == model.array.tolist() == [0, 0, 0]
     assert model.config.note == 1
@@ -112,7 +137,9 @@ def test_big_bird_pegasus_keeps_its_sparse_attention():
     )  # fmt: skip
     model = transformers.BigBirdPegasusForConditionalGeneration(config).train()
     before, kinds = state(model), [type(module) for module in model.modules()]
-    with saccade.watch(model, {"input_ids": zoo.ids(), "decoder_input_ids": zoo.ids()[:, :5]}) as recorder:
+    with saccade.watch(
+        model, {"input_ids": zoo.ids(), "decoder_input_ids": zoo.ids()[:, :5]}
+    ) as recorder:
         recorder.observe(0)  # too short for blocks: the pass swaps modules
     assert recorder.record.sizes["layer"] == 3
     assert [type(module) for module in model.modules()] == kinds
@@ -122,22 +149,38 @@ def test_big_bird_pegasus_keeps_its_sparse_attention():
 def two_kernels():
     """A picture and a text: the one with an eager kernel, the other with a fused one."""
     vision = transformers.CLIPVisionConfig(**TINY, image_size=16, patch_size=8)
-    text = transformers.LlamaConfig(**TINY, vocab_size=zoo.N_VOCAB, num_key_value_heads=2, pad_token_id=0)
-    config = transformers.LlavaConfig(vision_config=vision, text_config=text, image_token_index=3, vision_feature_layer=-1)
+    text = transformers.LlamaConfig(
+        **TINY, vocab_size=zoo.N_VOCAB, num_key_value_heads=2, pad_token_id=0
+    )
+    config = transformers.LlavaConfig(
+        vision_config=vision, text_config=text, image_token_index=3, vision_feature_layer=-1
+    )
     kernels = {"text_config": "sdpa", "vision_config": "eager", "": "sdpa"}
-    return transformers.LlavaForConditionalGeneration._from_config(config, attn_implementation=kernels)
+    return transformers.LlavaForConditionalGeneration._from_config(
+        config, attn_implementation=kernels
+    )
 
 
 def test_a_model_with_two_kernels_keeps_them():
     model = two_kernels()
-    kernels = {name: module.config._attn_implementation for name, module in model.named_modules() if hasattr(module, "config")}
+    kernels = {
+        name: module.config._attn_implementation
+        for name, module in model.named_modules()
+        if hasattr(module, "config")
+    }
     assert set(kernels.values()) == {"sdpa", "eager"}
     ids = zoo.ids().masked_fill(zoo.ids() == 3, 4)
     ids[:, :4] = 3  # places of the picture
-    with saccade.watch(model, {"input_ids": ids, "pixel_values": torch.randn(zoo.BATCH, 3, 16, 16)}) as recorder:
+    with saccade.watch(
+        model, {"input_ids": ids, "pixel_values": torch.randn(zoo.BATCH, 3, 16, 16)}
+    ) as recorder:
         recorder.observe(0)
     assert recorder.record.sizes["layer"] == 2
-    after = {name: module.config._attn_implementation for name, module in model.named_modules() if hasattr(module, "config")}
+    after = {
+        name: module.config._attn_implementation
+        for name, module in model.named_modules()
+        if hasattr(module, "config")
+    }
     assert after == kernels
 
 
@@ -165,7 +208,9 @@ def test_a_cache_in_the_probe_does_not_grow_and_is_cut_with_the_sequences(n_sequ
 
 
 class Recurrent(nn.Module):
-    """Attends to the batch before as well, as Transformer-XL does; `kept` says in what it remembers."""
+    """Attends to the batch before as well, as Transformer-XL does; `kept` says in what it
+    remembers.
+    """
 
     def __init__(self, kept=lambda memory: memory) -> None:
         super().__init__()
@@ -176,13 +221,19 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens):
         x = self.table(tokens) * self.temperature
-        before = [] if self.memory is None else [self.memory[0] if isinstance(self.memory, list) else self.memory]
+        before = (
+            []
+            if self.memory is None
+            else [self.memory[0] if isinstance(self.memory, list) else self.memory]
+        )
         keys = torch.cat([*before, x], dim=1)
         self.memory = self.kept(x.detach())
         return self.attention(x, keys, keys)[0]
 
 
-@pytest.mark.parametrize("kept", [lambda memory: memory, lambda memory: [memory]], ids=["tensor", "list"])
+@pytest.mark.parametrize(
+    "kept", [lambda memory: memory, lambda memory: [memory]], ids=["tensor", "list"]
+)
 def test_memories_of_another_batch_are_left_out_of_a_look_and_are_there_after_it(kept, capsys):
     model, alone = Recurrent(kept), Recurrent()
     with saccade.watch(model, zoo.ids(), weights=False) as recorder:
@@ -197,7 +248,9 @@ def test_memories_of_another_batch_are_left_out_of_a_look_and_are_there_after_it
     expected = alone.attention(*[alone.table(zoo.ids()) * 3] * 3, average_attn_weights=False)[1]
     entropy = -torch.special.xlogy(expected, expected).sum(-1).mean((0, 2))
     assert recorder.record.time.values.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(recorder.record.entropy.values[1:, 0], entropy.detach().expand(2, -1), rtol=1e-5)
+    np.testing.assert_allclose(
+        recorder.record.entropy.values[1:, 0], entropy.detach().expand(2, -1), rtol=1e-5
+    )
     assert capsys.readouterr().err.count("training has left in `memory`") == 1
 
 
@@ -205,5 +258,7 @@ def test_memories_of_another_batch_are_left_out_of_a_look_and_are_there_after_it
 def test_memories_from_before_watching_are_named_where_the_probe_does_not_fit_them(n_trained):
     model = nn.Sequential(Recurrent())
     model(torch.zeros(n_trained, 5, dtype=torch.long))
-    with pytest.raises((saccade.InputError, UnfaithfulError), match=rf"`0\.memory` of shape \({n_trained}, 5, 8\)"):
+    with pytest.raises(
+        (saccade.InputError, UnfaithfulError), match=rf"`0\.memory` of shape \({n_trained}, 5, 8\)"
+    ):
         saccade.watch(model, zoo.ids()).__enter__()

@@ -1,4 +1,6 @@
-"""What a script does around a watched run costs no record: other folders, other devices, layers that come and go."""
+"""What a script does around a watched run costs no record: other folders, other devices, layers
+that come and go.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tests.observe import model_zoo as zoo  # noqa: E402
 def test_a_script_that_changes_its_folder_while_it_trains_leaves_one_run(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out="run") as recorder:
+    with saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out="run"
+    ) as recorder:
         for step in range(4):
             recorder.step(step)
             os.chdir(tmp_path / "elsewhere")
@@ -53,7 +57,9 @@ class Growing(nn.Module):
 def test_weights_of_layers_that_come_and_go_are_kept_by_name(tmp_path):
     torch.manual_seed(0)
     model, own = Growing(), {}
-    with saccade.watch(model, zoo.ids(), every=[0, 1, 3], budget=None, out=tmp_path / "run") as recorder:
+    with saccade.watch(
+        model, zoo.ids(), every=[0, 1, 3], budget=None, out=tmp_path / "run"
+    ) as recorder:
         for step in range(4):
             if step == 1:
                 model.layers["third"] = model.layer()
@@ -68,12 +74,18 @@ def test_weights_of_layers_that_come_and_go_are_kept_by_name(tmp_path):
     for step in (0, 1, 3):
         seen = record.qk_top_share.sel(time=step)
         for place, layer in enumerate(own[step].layers):
-            np.testing.assert_allclose(seen.sel(weight_layer=layer), own[step].values["qk_top_share"][place], rtol=1e-6)
+            np.testing.assert_allclose(
+                seen.sel(weight_layer=layer), own[step].values["qk_top_share"][place], rtol=1e-6
+            )
         assert int(seen.isnull().all("weight_head").sum()) == 3 - len(own[step].layers)
 
 
 def test_a_default_device_of_the_users_is_not_that_of_what_watching_computes():
-    model, probe, documents = zoo.HandWritten("fused"), zoo.ids(), np.ones((zoo.BATCH, zoo.LENGTH), int)
+    model, probe, documents = (
+        zoo.HandWritten("fused"),
+        zoo.ids(),
+        np.ones((zoo.BATCH, zoo.LENGTH), int),
+    )
     records = []
     for device in (None, "meta"):  # stands for an accelerator: what lands there is lost
         torch.set_default_device(device)
@@ -85,7 +97,9 @@ def test_a_default_device_of_the_users_is_not_that_of_what_watching_computes():
         records.append(recorder.record)
     for name in records[0].data_vars:
         if name != "look_seconds":
-            np.testing.assert_array_equal(records[1][name].values, records[0][name].values, err_msg=name)
+            np.testing.assert_array_equal(
+                records[1][name].values, records[0][name].values, err_msg=name
+            )
 
 
 def test_a_probe_without_numbers_and_a_folder_that_cannot_be_named_are_refused_in_a_sentence():
@@ -104,7 +118,9 @@ def test_a_step_beyond_all_training_costs_no_record(tmp_path):
     assert saccade.load_record(tmp_path / "run").time.values.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("given", [lambda ids: ids, lambda ids: (ids,), lambda ids: {"tokens": ids}])
+@pytest.mark.parametrize(
+    "given", [lambda ids: ids, lambda ids: (ids,), lambda ids: {"tokens": ids}]
+)
 def test_a_probe_whose_tensor_is_filled_with_the_next_batch_stays_what_it_was(given):
     model, ids = zoo.HandWritten("fused"), zoo.ids()
     with saccade.watch(model, given(ids), budget=None) as recorder:
@@ -132,13 +148,19 @@ def test_neither_are_documents_nor_what_drives_attention_read_again_from_what_wa
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-@pytest.mark.filterwarnings("ignore:.*fork")  # JAX, where an earlier test has loaded it, and newer Pythons warn of it
-def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhile_is_alive(tmp_path):
+@pytest.mark.filterwarnings(
+    "ignore:.*fork"
+)  # JAX, where an earlier test has loaded it, and newer Pythons warn of it
+def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhile_is_alive(
+    tmp_path,
+):
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
         recorder.step(0)
         child = sleeping_copy()  # as workers of a loader are made
     try:
-        another = os.open(tmp_path / "run" / "observations", os.O_RDONLY)  # as another process would ask
+        another = os.open(
+            tmp_path / "run" / "observations", os.O_RDONLY
+        )  # as another process would ask
         fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(another)
     finally:
@@ -162,10 +184,17 @@ class UnknownNames(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.mixer = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH)
+        self.embedding, self.mixer = (
+            nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
+            nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH),
+        )
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        mixed = self.mixer(self.embedding(tokens)).unflatten(-1, (3, zoo.HEADS, -1)).permute(2, 0, 3, 1, 4)
+        mixed = (
+            self.mixer(self.embedding(tokens))
+            .unflatten(-1, (3, zoo.HEADS, -1))
+            .permute(2, 0, 3, 1, 4)
+        )
         return nn.functional.scaled_dot_product_attention(*mixed)
 
 

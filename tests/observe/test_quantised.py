@@ -1,4 +1,6 @@
-"""Weights that are kept in another form than numbers: what torchao puts in place of them has hardly any operation of a tensor."""
+"""Weights that are kept in another form than numbers: what torchao puts in place of them has hardly
+any operation of a tensor.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ aten = torch.ops.aten
 
 
 class Eighths(torch.Tensor):
-    """A matrix kept as whole eighths. It can be multiplied with and, if `tells`, turned back into numbers, and nothing else."""
+    """A matrix kept as whole eighths. It can be multiplied with and, if `tells`, turned back into
+    numbers, and nothing else.
+    """
 
     @staticmethod
     def __new__(cls, whole, tells):
@@ -64,14 +68,20 @@ def watched(made):
 
 
 def test_quantised_weights_are_watched_as_what_they_stand_for():
-    plain, kept = watched(model(lambda whole: whole / 8)), watched(model(lambda whole: Eighths(whole, True)))
+    plain, kept = (
+        watched(model(lambda whole: whole / 8)),
+        watched(model(lambda whole: Eighths(whole, True))),
+    )
     assert kept.time.values.tolist() == [0, 1]
     for name in ("relative_entropy", "qk_singular_values"):
         np.testing.assert_allclose(kept[name], plain[name], rtol=1e-5)
 
 
 def test_attention_of_weights_that_cannot_be_turned_back_is_watched_all_the_same(capsys):
-    plain, kept = watched(model(lambda whole: whole / 8)), watched(model(lambda whole: Eighths(whole, False)))
+    plain, kept = (
+        watched(model(lambda whole: whole / 8)),
+        watched(model(lambda whole: Eighths(whole, False))),
+    )
     np.testing.assert_allclose(kept.relative_entropy, plain.relative_entropy, rtol=1e-5)
     assert "qk_singular_values" not in kept
     assert "is a Eighths, which does not give its numbers" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""`saccade.watch` around real training loops: it sees, it writes, it stays within its budget, and it leaves no trace."""
+"""`saccade.watch` around real training loops: it sees, it writes, it stays within its budget, and
+it leaves no trace.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tests.observe import model_zoo as zoo  # noqa: E402
 
 
 class Small(nn.Module):
-    """Dropout, a running statistic and a buffer that every pass writes to: all that a careless look would disturb."""
+    """Dropout, a running statistic and a buffer that every pass writes to: all that a careless look
+    would disturb.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +44,9 @@ class Small(nn.Module):
         return self.head(x)
 
 
-def trained(watched: bool, steps: int = 9, wrap=lambda model: model) -> tuple[list[float], nn.Module]:
+def trained(
+    watched: bool, steps: int = 9, wrap=lambda model: model
+) -> tuple[list[float], nn.Module]:
     """Losses of a short run whose batches come from all three global generators."""
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
@@ -79,13 +85,19 @@ def test_modes_gradients_and_buffers_are_as_before_after_a_look():
     model = Small()
     model.norm.eval()
     model(zoo.ids()).sum().backward()
-    before = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()], [p.grad.clone() for p in model.parameters()]
+    before = (
+        copy.deepcopy(model.state_dict()),
+        [m.training for m in model.modules()],
+        [p.grad.clone() for p in model.parameters()],
+    )
     state = torch.get_rng_state()
     with saccade.watch(model, zoo.ids()) as recorder:
         recorder.observe(0)
     assert [m.training for m in model.modules()] == before[1]
     assert all(torch.equal(value, before[0][name]) for name, value in model.state_dict().items())
-    assert all(torch.equal(p.grad, grad) for p, grad in zip(model.parameters(), before[2], strict=True))
+    assert all(
+        torch.equal(p.grad, grad) for p, grad in zip(model.parameters(), before[2], strict=True)
+    )
     assert torch.equal(state, torch.get_rng_state())
     assert torch.is_grad_enabled()
 
@@ -108,7 +120,11 @@ def test_the_record_is_a_labelled_dataset_with_definitions(tmp_path):
     assert record.qk_effective_rank.sizes["weight_layer"] == 2
 
 
-@pytest.mark.parametrize("wrap", [lambda m: torch.compile(m, backend="eager"), nn.DataParallel], ids=["compiled", "data parallel"])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda m: torch.compile(m, backend="eager"), nn.DataParallel],
+    ids=["compiled", "data parallel"],
+)
 def test_a_wrapped_model_is_watched_through_its_original(wrap):
     bare, wrapped = trained(False, steps=3), trained(True, steps=3, wrap=wrap)
     np.testing.assert_allclose(bare[0], wrapped[0], rtol=1e-6)
@@ -127,7 +143,10 @@ def test_narrow_types_and_autocast_are_watched():
     with saccade.watch(model, zoo.ids()) as recorder:
         recorder.observe(0)
     assert recorder.check.worst < 1e-3
-    with torch.autocast("cpu", dtype=torch.bfloat16), saccade.watch(zoo.HandWritten("by_hand"), zoo.ids()) as recorder:
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        saccade.watch(zoo.HandWritten("by_hand"), zoo.ids()) as recorder,
+    ):
         recorder.observe(0)
         assert torch.is_autocast_enabled("cpu")
 
@@ -151,7 +170,10 @@ class OwnSoftmax(nn.Module):
 
 @pytest.mark.parametrize("model", [NoAttention(), OwnSoftmax()], ids=["none", "by exponentials"])
 def test_a_model_of_which_nothing_is_seen_is_refused_loudly(model):
-    with pytest.raises(UnfaithfulError, match="no attention was seen"), saccade.watch(model, torch.randn(2, 5, 3)):
+    with (
+        pytest.raises(UnfaithfulError, match="no attention was seen"),
+        saccade.watch(model, torch.randn(2, 5, 3)),
+    ):
         pass
 
 
@@ -163,7 +185,10 @@ class Unused(zoo.HandWritten):
 
 
 def test_a_softmax_that_is_not_followed_is_named():
-    with saccade.watch(Unused("fused"), zoo.ids()) as recorder, pytest.warns(UserWarning, match="softmax over"):
+    with (
+        saccade.watch(Unused("fused"), zoo.ids()) as recorder,
+        pytest.warns(UserWarning, match="softmax over"),
+    ):
         recorder.observe(0)
     assert json.loads(recorder.record.attrs["config"])["unseen"]
 
@@ -212,7 +237,9 @@ def test_short_runs_are_looked_at_all_along_whatever_the_budget_says(n_steps, lo
 
 @pytest.mark.parametrize("step_s", [0.005, 0.05, 0.5])
 @pytest.mark.parametrize("n_steps", [2000, 20_000])
-def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(n_steps, step_s, monkeypatch):
+def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(
+    n_steps, step_s, monkeypatch
+):
     clock = [0.0]
     monkeypatch.setattr("saccade.observe.budget.time.perf_counter", lambda: clock[0])
     budget = Budget(0.02)
@@ -251,7 +278,9 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
 
     monkeypatch.setattr("saccade.observe.budget.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(module, "look", slow)
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=0.1, weights=False) as recorder:
+    with saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=0.1, weights=False
+    ) as recorder:
         for step in range(60):
             clock[0] += 0.02
             recorder.step(step)
@@ -259,8 +288,18 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
     config = json.loads(record.attrs["config"])
     assert sorted(config["thinned"] + record.time.values.tolist()) == list(range(60))
     assert len(config["thinned"]) > 10
-    took = float(re.search(r"observing took [\d.e-]+ s, ([\d.e+-]+) % of training time", capsys.readouterr().err)[1]) / 100
-    assert took == pytest.approx(recorder._budget.looking / recorder._budget.training, rel=0.06)  # said with two digits
+    took = (
+        float(
+            re.search(
+                r"observing took [\d.e-]+ s, ([\d.e+-]+) % of training time",
+                capsys.readouterr().err,
+            )[1]
+        )
+        / 100
+    )
+    assert took == pytest.approx(
+        recorder._budget.looking / recorder._budget.training, rel=0.06
+    )  # said with two digits
     assert record.time.values.tolist()[:3] == [0, 1, 2]
 
 
@@ -294,21 +333,33 @@ def test_numbers_are_forwarded_by_measure_and_layer(tmp_path):
 
     writer = SummaryWriter(tmp_path / "board")
     model = zoo.HandWritten("fused")
-    with saccade.watch(model, zoo.ids(), forward=[lambda step, values: seen.append((step, values)), Run(), writer]) as recorder:
+    with saccade.watch(
+        model, zoo.ids(), forward=[lambda step, values: seen.append((step, values)), Run(), writer]
+    ) as recorder:
         recorder.observe(7)
         recorder.observe(8)
-    with saccade.watch(model, zoo.ids(), forward=lambda step, values: each.append(values), forward_heads=True) as other:
+    with saccade.watch(
+        model, zoo.ids(), forward=lambda step, values: each.append(values), forward_heads=True
+    ) as other:
         other.observe(7)
     writer.close()
     (step, values), record = seen[0], recorder.record
     assert step == 7
     assert values["saccade_entropy/layer1"] == pytest.approx(float(record.entropy[0, 1].mean()))
-    assert values["saccade_largest_logit/layer1"] == pytest.approx(float(record.largest_logit[0, 1].max()))
-    assert values["saccade_qk_top_share/layer0"] == pytest.approx(float(record.qk_top_share[0, 0].mean()))
+    assert values["saccade_largest_logit/layer1"] == pytest.approx(
+        float(record.largest_logit[0, 1].max())
+    )
+    assert values["saccade_qk_top_share/layer0"] == pytest.approx(
+        float(record.qk_top_share[0, 0].mean())
+    )
     assert values["saccade/sink_share"] == pytest.approx(float(record.sink_share[0]))
     n_groups = len({key.partition("/")[0] for key in values})
-    assert len(values) <= 2 * n_groups + len([key for key in values if key.startswith("saccade/")])  # a curve a layer
-    assert each[0]["saccade_entropy/layer1/head3"] == pytest.approx(float(other.record.entropy[0, 1, 3]))
+    assert len(values) <= 2 * n_groups + len(
+        [key for key in values if key.startswith("saccade/")]
+    )  # a curve a layer
+    assert each[0]["saccade_entropy/layer1/head3"] == pytest.approx(
+        float(other.record.entropy[0, 1, 3])
+    )
     assert "saccade_decile_focus/layer1/head3/decile9" in each[0]
     assert logged[:2] == [("saccade/step", None), ("saccade*", "saccade/step")]
     assert logged[2] == ("log", values | {"saccade/step": 7})
@@ -362,7 +413,9 @@ def test_packed_documents_have_their_own_first_token():
 
 
 class Variant(nn.Module):
-    """One layer of attention written in a way of its own; `way` makes what is read from scores and values."""
+    """One layer of attention written in a way of its own; `way` makes what is read from scores and
+    values.
+    """
 
     def __init__(self, way) -> None:
         super().__init__()
@@ -374,14 +427,20 @@ class Variant(nn.Module):
 
 
 def test_what_changes_the_weights_after_the_softmax_is_refused():
-    masked = Variant(lambda scores, v: scores.softmax(-1).masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), 0.0) @ v)
+    masked = Variant(
+        lambda scores, v: (
+            scores.softmax(-1).masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), 0.0) @ v
+        )
+    )
     with pytest.raises(UnfaithfulError, match="differs"), saccade.watch(masked, zoo.ids()):
         pass
 
 
 def test_axes_of_an_einsum_are_read_from_its_equation():
     plain = Variant(lambda scores, v: scores.softmax(-1) @ v)
-    turned = Variant(lambda scores, v: torch.einsum("bqhk,bhkd->bhqd", scores.permute(0, 2, 1, 3).softmax(-1), v))
+    turned = Variant(
+        lambda scores, v: torch.einsum("bqhk,bhkd->bhqd", scores.permute(0, 2, 1, 3).softmax(-1), v)
+    )
     named = Variant(lambda scores, v: torch.matmul(input=scores.softmax(-1), other=v))
     dotted = Variant(lambda scores, v: torch.einsum("...qk,...kd->...qd", scores.softmax(-1), v))
     found = []
@@ -396,8 +455,13 @@ def test_axes_of_an_einsum_are_read_from_its_equation():
 
 def test_a_gate_is_not_attention():
     gate = nn.Parameter(torch.randn(zoo.LENGTH, 5))
-    gated = Variant(lambda scores, v: scores.softmax(-1) @ v + 0 * (scores.softmax(-1) @ gate).sum())
-    with pytest.warns(UserWarning, match="softmax over"), saccade.watch(gated, zoo.ids()) as recorder:
+    gated = Variant(
+        lambda scores, v: scores.softmax(-1) @ v + 0 * (scores.softmax(-1) @ gate).sum()
+    )
+    with (
+        pytest.warns(UserWarning, match="softmax over"),
+        saccade.watch(gated, zoo.ids()) as recorder,
+    ):
         recorder.observe(0)
     assert recorder.record.sizes["layer"] == 1
 
@@ -428,7 +492,10 @@ class Partly(zoo.HandWritten):
 
 
 def test_a_module_called_attention_in_which_nothing_is_seen_is_named():
-    with saccade.watch(Partly(), zoo.ids()) as recorder, pytest.warns(UserWarning, match="HiddenAttention"):
+    with (
+        saccade.watch(Partly(), zoo.ids()) as recorder,
+        pytest.warns(UserWarning, match="HiddenAttention"),
+    ):
         recorder.observe(0)
 
 
@@ -440,7 +507,9 @@ class WithFirstToken(zoo.HandWritten):
 def test_a_model_that_adds_a_token_keeps_its_record(tmp_path):
     with saccade.watch(WithFirstToken("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
         recorder.observe(0)
-    assert saccade.load_record(tmp_path / "run" / "record.zarr").sizes["map_query"] == zoo.LENGTH + 1
+    assert (
+        saccade.load_record(tmp_path / "run" / "record.zarr").sizes["map_query"] == zoo.LENGTH + 1
+    )
 
 
 def test_weights_that_are_not_numbers_are_refused():
@@ -451,7 +520,10 @@ def test_weights_that_are_not_numbers_are_refused():
 
 
 def test_fused_attention_under_autocast_is_watched():
-    with torch.autocast("cpu", dtype=torch.bfloat16), saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder,
+    ):
         recorder.observe(0)
     assert recorder.check.worst < 1e-3
 
@@ -460,7 +532,12 @@ def test_fused_attention_under_autocast_is_watched():
 def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path, monkeypatch):
     monkeypatch.setattr("saccade.observe.losses._MOST_UNREAD", most)
     sent: list[str] = []
-    settings = {"every": [0, 3, 10], "out": tmp_path / "run", "weights": False, "forward": lambda step, values: sent.extend(values)}
+    settings = {
+        "every": [0, 3, 10],
+        "out": tmp_path / "run",
+        "weights": False,
+        "forward": lambda step, values: sent.extend(values),
+    }
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings) as recorder:
         loss = torch.zeros(())
         for step in range(14):
@@ -477,7 +554,9 @@ def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path,
 def test_losses_told_with_the_last_look_or_after_the_step_of_a_look_are_kept():
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=[0], weights=False) as recorder:
         for step in range(6):
-            recorder.step(step, torch.tensor(1j) if step == 1 else step / 4)  # what is no real number costs no other loss
+            recorder.step(
+                step, torch.tensor(1j) if step == 1 else step / 4
+            )  # what is no real number costs no other loss
         recorder.observe(3)
         with torch.no_grad():
             recorder._model.embedding.weight.add_(1.0)
@@ -487,12 +566,16 @@ def test_losses_told_with_the_last_look_or_after_the_step_of_a_look_are_kept():
     assert found.values.tolist() == [0, 0.5, 0.75, 1, 1.25, 9]
 
 
-def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are_and_whatever_is_given(monkeypatch):
+def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are_and_whatever_is_given(
+    monkeypatch,
+):
     class Answer:
         """A model's answer, with the graph that it holds."""
 
     answers = []
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=[0, 10**9], weights=False) as recorder:
+    with saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=[0, 10**9], weights=False
+    ) as recorder:
         recorder.step(0, 1.0)
         for step in range(1, 40):
             answer = Answer()
@@ -526,7 +609,9 @@ def test_of_several_processes_with_whole_weights_only_the_first_looks(monkeypatc
         monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
         looked = []
         with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=2, budget=None) as recorder:
-            monkeypatch.setattr(recorder, "look", lambda step, *_, looked=looked: looked.append(step))
+            monkeypatch.setattr(
+                recorder, "look", lambda step, *_, looked=looked: looked.append(step)
+            )
             for step in range(5):
                 recorder.step(step)
         assert [step for step in looked if step < 5] == seen

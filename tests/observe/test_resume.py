@@ -1,4 +1,6 @@
-"""A run that was stopped goes on in the same folder: its record is that of a run that was never stopped, and nothing is lost."""
+"""A run that was stopped goes on in the same folder: its record is that of a run that was never
+stopped, and nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,20 @@ from tests.patience import PATIENCE  # noqa: E402
 STEPS, CHECKPOINT, KILLED = 24, 9, 13
 
 
-def train(folder: Path, first: int, stop: int, *, out: str = "run", killed: bool = False, **settings) -> object:
-    """Plain descent from the checkpoint of step `first`; the state of step `CHECKPOINT` is kept beside the run."""
+def train(
+    folder: Path, first: int, stop: int, *, out: str = "run", killed: bool = False, **settings
+) -> object:
+    """Plain descent from the checkpoint of step `first`; the state of step `CHECKPOINT` is kept
+    beside the run.
+    """
     torch.manual_seed(0)
     model = zoo.HandWritten("fused")
     if first:
         model.load_state_dict(torch.load(folder / "state.pt", weights_only=True))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
-    with saccade.watch(model, zoo.ids(), every=1, budget=None, out=folder / out, **settings) as recorder:
+    with saccade.watch(
+        model, zoo.ids(), every=1, budget=None, out=folder / out, **settings
+    ) as recorder:
         for step in range(first, stop):
             if step == CHECKPOINT:
                 torch.save(model.state_dict(), folder / "state.pt")
@@ -49,10 +57,13 @@ def train(folder: Path, first: int, stop: int, *, out: str = "run", killed: bool
 def killed(tmp_path_factory) -> Path:
     """A run that was killed with kill -9 after step 13, whose last checkpoint is of step 9."""
     folder = tmp_path_factory.mktemp("killed")
-    code = (
-        f"from pathlib import Path; from tests.observe.test_resume import train; train(Path({str(folder)!r}), 0, 24, killed=True)"
+    code = f"from pathlib import Path; from tests.observe.test_resume import train; train(Path({str(folder)!r}), 0, 24, killed=True)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        timeout=PATIENCE,
     )
-    ended = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, timeout=PATIENCE)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
     return folder
 
@@ -68,8 +79,14 @@ def whole(tmp_path_factory) -> xr.Dataset:
 
 
 def assert_same(record: xr.Dataset, other: xr.Dataset) -> None:
-    """But for the spectra of weights, which are taken again where a run goes on, and what looking took."""
-    names = [name for name in other.data_vars if name != "look_seconds" and "weight_layer" not in other[name].dims]
+    """But for the spectra of weights, which are taken again where a run goes on, and what looking
+    took.
+    """
+    names = [
+        name
+        for name in other.data_vars
+        if name != "look_seconds" and "weight_layer" not in other[name].dims
+    ]
     names = [name for name in names if not name.startswith(("embedding_", "unembedding_"))]
     assert "moved" in names
     xr.testing.assert_allclose(record[names], other[names], rtol=0, atol=1e-6)
@@ -81,10 +98,17 @@ def test_a_killed_run_keeps_every_finished_observation(killed):
     assert record.entropy.notnull().all()
 
 
-def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(stopped, whole, capsys):
-    before = {path.name: path.read_bytes() for path in (stopped / "run" / "observations").glob("*.npz")}
+def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(
+    stopped, whole, capsys
+):
+    before = {
+        path.name: path.read_bytes() for path in (stopped / "run" / "observations").glob("*.npz")
+    }
     train(stopped, CHECKPOINT, STEPS, resume=True)
-    assert "resuming from step 9: 9 earlier observations; 5 of later steps are replaced" in capsys.readouterr().err
+    assert (
+        "resuming from step 9: 9 earlier observations; 5 of later steps are replaced"
+        in capsys.readouterr().err
+    )
     record = saccade.load_record(stopped / "run")
     assert record.time.values.tolist() == whole.time.values.tolist()
     assert_same(record, whole)
@@ -118,7 +142,10 @@ def test_a_run_that_ended_goes_on_and_readers_see_its_new_part_at_once(tmp_path,
     recorder = saccade.watch(model, zoo.ids(), **settings).__enter__()
     recorder.step(CHECKPOINT)  # seen before, so it is seen again whatever the schedule says
     recorder.observe(CHECKPOINT + 5)
-    assert saccade.load_record(tmp_path / "run").time.values.tolist() == [*range(CHECKPOINT + 1), CHECKPOINT + 5]
+    assert saccade.load_record(tmp_path / "run").time.values.tolist() == [
+        *range(CHECKPOINT + 1),
+        CHECKPOINT + 5,
+    ]
     assert main(["report", str(tmp_path / "run"), "--out", str(page)]) == 0
     assert main(["verify", str(tmp_path)]) == 0
     recorder.close()
@@ -133,11 +160,14 @@ def test_resuming_where_nothing_was_watched_starts_a_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings, word", [({"label": "lr 2"}, "label"), ({"maps": [1]}, "maps"), ({"text": list(range(9))}, "text")]
+    "settings, word",
+    [({"label": "lr 2"}, "label"), ({"maps": [1]}, "maps"), ({"text": list(range(9))}, "text")],
 )
 def test_another_run_is_refused_in_a_sentence(stopped, settings, word):
     before = sorted(path.name for path in (stopped / "run").rglob("*"))
-    with pytest.raises(InputError, match=rf"holds a watched run with another {word}; give `out` a new folder"):
+    with pytest.raises(
+        InputError, match=rf"holds a watched run with another {word}; give `out` a new folder"
+    ):
         train(stopped, CHECKPOINT, STEPS, resume=True, **settings)
     with pytest.raises(InputError, match="pass `resume=True` to go on"):
         train(stopped, CHECKPOINT, STEPS)
@@ -170,7 +200,9 @@ def test_a_run_that_is_still_going_on_elsewhere_is_refused(stopped):
 
 def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
     """A notebook's cell that was stopped and is run again."""
-    first = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=stopped / "run", resume=True).__enter__()
+    first = saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=stopped / "run", resume=True
+    ).__enter__()
     train(stopped, CHECKPOINT, STEPS, resume=True)
     with pytest.warns(UserWarning, match="not empty"):
         first.step(30)

@@ -27,9 +27,14 @@ class Padded(nn.Module):
         self.is_causal, self.written_out = is_causal, written_out
 
     def forward(self, words, kept):
-        q, k, v = (part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2) for part in (4 * self.mixed(self.table(words))).chunk(3, -1))
+        q, k, v = (
+            part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
+            for part in (4 * self.mixed(self.table(words))).chunk(3, -1)
+        )
         n = words.shape[1]
-        mask = kept[:, None, None].bool() & (torch.ones(n, n, dtype=torch.bool).tril() if self.is_causal else True)
+        mask = kept[:, None, None].bool() & (
+            torch.ones(n, n, dtype=torch.bool).tril() if self.is_causal else True
+        )
         if self.written_out:
             return torch.softmax((q @ k.mT / 2).masked_fill(~mask, -1e9), -1) @ v
         return F.scaled_dot_product_attention(q, k, v, mask.expand(-1, -1, n, -1))
@@ -46,14 +51,18 @@ def seen(model: nn.Module, probe) -> dict[str, np.ndarray]:
     with saccade.watch(model, probe, weights=False) as recorder:
         recorder.look(0)
     record = recorder.record
-    return {name: record[name].values for name in ("entropy", "relative_entropy", "self_mass", "sink_mass", "previous_mass")}
+    return {
+        name: record[name].values
+        for name in ("entropy", "relative_entropy", "self_mass", "sink_mass", "previous_mass")
+    }
 
 
 def expected(model: Padded, words, kept) -> np.ndarray:
     """Mean entropy of the queries that are tokens (head), in float64, one query at a time."""
     with torch.no_grad():
         q, k, _ = (
-            part.unflatten(-1, (N_HEADS, -1)).double().numpy() for part in (4 * model.mixed(model.table(words))).chunk(3, -1)
+            part.unflatten(-1, (N_HEADS, -1)).double().numpy()
+            for part in (4 * model.mixed(model.table(words))).chunk(3, -1)
         )
     rows: list[list[float]] = [[] for _ in range(N_HEADS)]
     for b, h, i in np.ndindex(len(words), N_HEADS, words.shape[1]):
@@ -75,7 +84,11 @@ def test_padding_is_told_by_attention_whatever_the_mask_is_called(side, is_causa
     kept = kept.flip(1) if side == "left" else kept
     words = words * kept
     model = Padded(is_causal, written_out)
-    found = [seen(model, (words, kept)), seen(model, {"words": words, "kept": kept}), seen(Inside(is_causal, written_out), words)]
+    found = [
+        seen(model, (words, kept)),
+        seen(model, {"words": words, "kept": kept}),
+        seen(Inside(is_causal, written_out), words),
+    ]
     for each in found:
         np.testing.assert_allclose(each["entropy"][0, 0], expected(model, words, kept), atol=1e-5)
         assert {name: values.tolist() for name, values in each.items()} == {
@@ -102,11 +115,18 @@ def test_what_a_model_is_to_say_is_no_second_text():
     class Learns(Inside):
         def forward(self, words, targets=None):
             made = super().forward(words).transpose(1, 2).flatten(2)
-            return made if targets is None else F.cross_entropy(made.flatten(0, 1), targets.flatten() % 8, ignore_index=7)
+            return (
+                made
+                if targets is None
+                else F.cross_entropy(made.flatten(0, 1), targets.flatten() % 8, ignore_index=7)
+            )
 
     model, words = Learns(True, False), torch.randint(1, 20, (3, 8))
     targets = words.roll(-1, 1).index_fill(1, torch.tensor([2, 7]), -1)
-    found = [seen(model, probe) for probe in (words, (words, targets), {"words": words, "targets": targets})]
+    found = [
+        seen(model, probe)
+        for probe in (words, (words, targets), {"words": words, "targets": targets})
+    ]
     for name, values in found[0].items():
         for other in found[1:]:
             np.testing.assert_array_equal(other[name], values)
@@ -126,7 +146,9 @@ def test_attention_that_is_not_a_number_is_missing_and_not_collapsed():
 
 
 def test_a_head_that_looks_back_by_a_fixed_number_is_no_induction_head():
-    """In a text that repeats after as many positions the two are one; the repeated probe tells them apart."""
+    """In a text that repeats after as many positions the two are one; the repeated probe tells them
+    apart.
+    """
     words = torch.arange(64).reshape(4, 16) % 20
 
     class Looks(nn.Module):
@@ -137,23 +159,38 @@ def test_a_head_that_looks_back_by_a_fixed_number_is_no_induction_head():
         def forward(self, words):
             n = words.shape[1]
             back = torch.arange(n)[:, None] - torch.arange(n)
-            fixed = ((back == n // 2 - 1) | ((back == 0) & (torch.arange(n)[:, None] < n // 2 - 1))).double()
-            follows = (words[:, :, None] == words.roll(1, 1)[:, None]) & (back >= 0) & (torch.arange(n) > 0)
-            induction = torch.where(follows.any(-1, keepdim=True), follows, torch.eye(n) > 0).double()
-            both = torch.stack([fixed.expand_as(induction), induction / induction.sum(-1, keepdim=True)], 1)
-            return saccade.attention(both, (back >= 0).expand_as(both)) @ self.table(words)[:, None].double()
+            fixed = (
+                (back == n // 2 - 1) | ((back == 0) & (torch.arange(n)[:, None] < n // 2 - 1))
+            ).double()
+            follows = (
+                (words[:, :, None] == words.roll(1, 1)[:, None])
+                & (back >= 0)
+                & (torch.arange(n) > 0)
+            )
+            induction = torch.where(
+                follows.any(-1, keepdim=True), follows, torch.eye(n) > 0
+            ).double()
+            both = torch.stack(
+                [fixed.expand_as(induction), induction / induction.sum(-1, keepdim=True)], 1
+            )
+            return (
+                saccade.attention(both, (back >= 0).expand_as(both))
+                @ self.table(words)[:, None].double()
+            )
 
     with saccade.watch(Looks(), words, weights=False) as recorder:
         recorder.look(0)
     fixed, induction = recorder.record.induction_mass.values[0, 0]
     assert induction > 0.99
     assert fixed < 0.5
-    assert [event.head for event in saccade.when(recorder.record).events if event.name == "induction"] == [1]
+    assert [
+        event.head for event in saccade.when(recorder.record).events if event.name == "induction"
+    ] == [1]
 
 
 class FixedLags(nn.Module):
-    """Head n looks back by n positions, the last one to what came after the last occurrence before; both to themselves if there is
-    none.
+    """Head n looks back by n positions, the last one to what came after the last occurrence before;
+    both to themselves if there is none.
     """
 
     def __init__(self, n_lags: int, takes: tuple = ()) -> None:
@@ -165,9 +202,15 @@ class FixedLags(nn.Module):
             raise ValueError(f"takes {self.takes} sequences only")
         n = words.shape[1]
         places, visible = torch.arange(n), torch.ones(n, n, dtype=torch.bool).tril()
-        keys = torch.stack([torch.where(places >= lag, places - lag, places) for lag in range(self.n_lags)])
+        keys = torch.stack(
+            [torch.where(places >= lag, places - lag, places) for lag in range(self.n_lags)]
+        )
         fixed = F.one_hot(keys, n).expand(len(words), -1, -1, -1)
-        follows = (words[:, :, None] == words.roll(1, 1)[:, None]) & (places[:, None] >= places) & (places > 0)
+        follows = (
+            (words[:, :, None] == words.roll(1, 1)[:, None])
+            & (places[:, None] >= places)
+            & (places > 0)
+        )
         last = torch.where(follows.any(-1), (follows * (places + 1)).argmax(-1), places)
         weights = torch.cat([fixed, F.one_hot(last, n)[:, None]], 1).float()
         return saccade.attention(weights, visible.expand_as(weights)) @ self.table(words)[:, None]
@@ -175,7 +218,9 @@ class FixedLags(nn.Module):
 
 @pytest.mark.parametrize("n_sequences", [1, 2, 8])
 @pytest.mark.parametrize(("length", "n_words"), [(24, 50), (64, 50), (10, 50), (24, 5), (64, 6)])
-def test_no_head_that_looks_back_by_a_fixed_number_is_called_an_induction_head(n_sequences, length, n_words):
+def test_no_head_that_looks_back_by_a_fixed_number_is_called_an_induction_head(
+    n_sequences, length, n_words
+):
     words = torch.arange(n_sequences * length).reshape(n_sequences, length) * 7 % n_words
     n_lags = length // 2 + 1
     with saccade.watch(FixedLags(n_lags), words, weights=False) as recorder:
@@ -184,13 +229,20 @@ def test_no_head_that_looks_back_by_a_fixed_number_is_called_an_induction_head(n
     assert {event.head for event in timeline.events if event.name == "induction"} == {n_lags}
 
 
-@pytest.mark.parametrize(("takes", "length", "n_words"), [((1,), 24, 50), ((), 24, 4), ((), 8, 50), ((), 9, 50)])
-def test_where_the_two_cannot_be_told_apart_induction_is_not_measured_and_that_is_said(takes, length, n_words, capsys):
+@pytest.mark.parametrize(
+    ("takes", "length", "n_words"), [((1,), 24, 50), ((), 24, 4), ((), 8, 50), ((), 9, 50)]
+)
+def test_where_the_two_cannot_be_told_apart_induction_is_not_measured_and_that_is_said(
+    takes, length, n_words, capsys
+):
     words = torch.arange(length)[None] % n_words
     with saccade.watch(FixedLags(4, takes), words, weights=False) as recorder:
         recorder.look(0)
     assert "induction_mass" not in recorder.record
-    assert "induction_mass, duplicate_mass (texts that repeat after three different periods" in capsys.readouterr().err
+    assert (
+        "induction_mass, duplicate_mass (texts that repeat after three different periods"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_model_that_takes_one_number_of_sequences_is_asked_for_induction_with_as_many():
@@ -198,7 +250,9 @@ def test_a_model_that_takes_one_number_of_sequences_is_asked_for_induction_with_
     words = torch.arange(5 * 24).reshape(5, 24) * 7 % 50
     with saccade.watch(FixedLags(13, takes=(1, 5)), words, weights=False) as recorder:
         recorder.look(0)
-    assert {event.head for event in saccade.when(recorder.record).events if event.name == "induction"} == {13}
+    assert {
+        event.head for event in saccade.when(recorder.record).events if event.name == "induction"
+    } == {13}
 
 
 def test_layers_that_are_not_seen_for_one_reason_are_named_in_one_warning():
@@ -214,7 +268,9 @@ def test_layers_that_are_not_seen_for_one_reason_are_named_in_one_warning():
             return (torch.softmax(x @ x.mT, -1) @ x).permute(0, 3, 1, 2).flatten(2)
 
     layers = [Features() for _ in range(6)]
-    model = nn.Sequential(nn.Embedding(20, 8), *layers, nn.TransformerEncoderLayer(8, 2, 8, batch_first=True))
+    model = nn.Sequential(
+        nn.Embedding(20, 8), *layers, nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+    )
     with (
         pytest.warns(UserWarning, match="over features") as warned,
         saccade.watch(model, torch.arange(24).reshape(2, 12) % 20) as seen,
@@ -226,5 +282,8 @@ def test_layers_that_are_not_seen_for_one_reason_are_named_in_one_warning():
 
 
 def test_the_model_itself_is_named_as_other_layers_are():
-    assert _together(["numbers of ``, of one", "numbers of `a`, of one", "no name"]) == ["numbers of ``, `a`, of one", "no name"]
+    assert _together(["numbers of ``, of one", "numbers of `a`, of one", "no name"]) == [
+        "numbers of ``, `a`, of one",
+        "no name",
+    ]
     assert _together(["numbers of ``, of one"]) == ["numbers of ``, of one"]

@@ -11,7 +11,13 @@ from scipy.special import digamma
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
 from saccade.observe import token_statistics
-from saccade.observe.token_statistics import LARGEST_SCATTER, LEAST_COUNT, TokenStatistics, entropy_of_samples, frequency_deciles
+from saccade.observe.token_statistics import (
+    LARGEST_SCATTER,
+    LEAST_COUNT,
+    TokenStatistics,
+    entropy_of_samples,
+    frequency_deciles,
+)
 
 DISTINCT, COMMON = 0.5, 0.1  # as in attention_statistics.py, which needs PyTorch
 
@@ -26,9 +32,13 @@ def told(statistics, key, query):
 
 
 def of_pairs(rng, law, keys, n_each):
-    """Documents (key, query, next): each key comes `n_each` times with the query 0, and the next token ignores it."""
+    """Documents (key, query, next): each key comes `n_each` times with the query 0, and the next
+    token ignores it.
+    """
     key = np.repeat(keys, n_each)
-    return np.column_stack([key, np.zeros_like(key), 1 + rng.choice(len(law), size=len(key), p=law)])
+    return np.column_stack(
+        [key, np.zeros_like(key), 1 + rng.choice(len(law), size=len(key), p=law)]
+    )
 
 
 def test_h_n_is_the_mean_over_all_choices_of_n_samples():
@@ -37,7 +47,9 @@ def test_h_n_is_the_mean_over_all_choices_of_n_samples():
     for size in (2, 3, 5, 7, 11):
         chosen = [np.bincount(choice) for choice in itertools.combinations(outcomes, size)]
         estimates = [digamma(size) - (c * digamma(np.maximum(c, 1))).sum() / size for c in chosen]
-        np.testing.assert_allclose(entropy_of_samples(counts, np.array([size]))[0], np.mean(estimates), rtol=1e-12)
+        np.testing.assert_allclose(
+            entropy_of_samples(counts, np.array([size]))[0], np.mean(estimates), rtol=1e-12
+        )
 
 
 def test_h_n_of_many_counts_is_the_series_and_rises_to_the_entropy():
@@ -45,7 +57,11 @@ def test_h_n_of_many_counts_is_the_series_and_rises_to_the_entropy():
     sizes = np.array([1, 2, 17, 5000])
     h_n, _ = entropy_of_samples(np.round(law * 10**8).astype(int), sizes)
     v = np.arange(1, 17)
-    np.testing.assert_allclose(h_n[:3], [0, (law * (1 - law)).sum(), (law[:, None] * (1 - law[:, None]) ** v / v).sum()], rtol=1e-6)
+    np.testing.assert_allclose(
+        h_n[:3],
+        [0, (law * (1 - law)).sum(), (law[:, None] * (1 - law[:, None]) ** v / v).sum()],
+        rtol=1e-6,
+    )
     np.testing.assert_allclose(h_n[3], -(law * np.log(law)).sum(), rtol=1e-6)
 
 
@@ -76,12 +92,16 @@ def counted_by_hand(documents, window, query, key):
 
 def test_pairs_are_counted_once_a_window_and_within_documents():
     rng, window, n_vocab = np.random.default_rng(0), 3, 5
-    documents = [rng.choice(n_vocab, size=n, p=[0.5, 0.2, 0.15, 0.1, 0.05]) for n in (1, 2, 211, 307, 89)]
+    documents = [
+        rng.choice(n_vocab, size=n, p=[0.5, 0.2, 0.15, 0.1, 0.05]) for n in (1, 2, 211, 307, 89)
+    ]
     documents[2][1::2] = documents[2][:-1:2]  # so that some keys tell
     found = TokenStatistics.count(documents, window=window)
     n_known = 0
     for query, key in itertools.product(range(n_vocab), repeat=2):
-        size, expected = counted_by_hand([document.tolist() for document in documents], window, query, key)
+        size, expected = counted_by_hand(
+            [document.tolist() for document in documents], window, query, key
+        )
         value = told(found, key, query)
         n_known += not np.isnan(value)
         assert np.isnan(value) or size >= LEAST_COUNT
@@ -92,21 +112,31 @@ def test_pairs_are_counted_once_a_window_and_within_documents():
 
 @pytest.mark.parametrize(
     "law",
-    [np.full(2, 1 / 2), np.full(31, 1 / 31), np.array([0.8, 0.2]), zipf(47), zipf(5003), np.append(0.5, np.full(199, 0.5 / 199))],
+    [
+        np.full(2, 1 / 2),
+        np.full(31, 1 / 31),
+        np.array([0.8, 0.2]),
+        zipf(47),
+        zipf(5003),
+        np.append(0.5, np.full(199, 0.5 / 199)),
+    ],
     ids=["coin", "even", "skewed coin", "zipf", "long zipf", "one of many"],
 )
 def test_keys_that_are_independent_of_the_next_token_come_out_near_zero_however_rare(law):
     sizes = np.arange(LEAST_COUNT, 1000)
     h_n, variance = entropy_of_samples(np.round(law * 10**7).astype(int), sizes)
     smallest = int(sizes[(np.sqrt(variance / sizes) / h_n <= 0.95 * LARGEST_SCATTER).argmax()])
-    keys = np.arange(6000, 6000 + min(401, 2**16 // smallest))  # no more occurrences of the query than are used
+    keys = np.arange(
+        6000, 6000 + min(401, 2**16 // smallest)
+    )  # no more occurrences of the query than are used
     found = TokenStatistics.count(of_pairs(np.random.default_rng(1), law, keys, smallest))
     values = found.informative(np.column_stack([keys, np.zeros_like(keys)]))[:, 1, 0]
     known = values[~np.isnan(values)]
     assert len(known) > 0.9 * len(keys)
     assert known.max() < DISTINCT
     assert (known > COMMON).mean() < 0.1
-    # Cutting at 0 leaves the upper half of the scatter: the root mean square is then at most the standard deviation over root two.
+    # Cutting at 0 leaves the upper half of the scatter: the root mean square is then at most the
+    # standard deviation over root two.
     assert np.sqrt((known**2).mean()) < 0.08 / np.sqrt(2)
 
 
@@ -122,7 +152,9 @@ def test_without_correction_rare_independent_keys_would_look_distinct():
 def test_a_key_that_fixes_the_next_token_comes_out_at_one_and_too_rare_a_pair_is_unknown():
     rng = np.random.default_rng(3)
     independent = of_pairs(rng, np.full(7, 1 / 7), np.arange(10, 17), 101)
-    enough, too_few = (np.tile([key, 0, 4], (n, 1)) for key, n in ((20, LEAST_COUNT), (21, LEAST_COUNT - 1)))
+    enough, too_few = (
+        np.tile([key, 0, 4], (n, 1)) for key, n in ((20, LEAST_COUNT), (21, LEAST_COUNT - 1))
+    )
     found = TokenStatistics.count(np.concatenate([independent, enough, too_few]))
     assert told(found, 20, 0) == 1
     assert np.isnan(told(found, 21, 0))
@@ -130,7 +162,10 @@ def test_a_key_that_fixes_the_next_token_comes_out_at_one_and_too_rare_a_pair_is
 
 def test_a_key_that_leaves_some_of_the_next_tokens_comes_out_at_the_ratio_of_entropies():
     rng = np.random.default_rng(4)
-    every, some = of_pairs(rng, np.full(64, 1 / 64), [100], 20011), of_pairs(rng, np.full(8, 1 / 8), [101], 503)
+    every, some = (
+        of_pairs(rng, np.full(64, 1 / 64), [100], 20011),
+        of_pairs(rng, np.full(8, 1 / 8), [101], 503),
+    )
     value = told(TokenStatistics.count(np.concatenate([every, some])), 101, 0)
     assert value == pytest.approx(1 - np.log(8) / np.log(64), abs=0.01)
 
@@ -141,12 +176,18 @@ def test_a_skewed_query_is_unknown_where_chance_alone_would_make_its_next_token_
     documents = of_pairs(rng, np.array([0.95, 0.05]), keys, LEAST_COUNT)
     fixed_by_chance = [len(set(documents[documents[:, 0] == key, 2])) == 1 for key in keys]
     assert sum(fixed_by_chance) > 5
-    assert np.isnan(TokenStatistics.count(documents).informative(np.column_stack([keys, np.zeros_like(keys)]))[:, 1, 0]).all()
+    assert np.isnan(
+        TokenStatistics.count(documents).informative(np.column_stack([keys, np.zeros_like(keys)]))[
+            :, 1, 0
+        ]
+    ).all()
 
 
 def sequences_of(task, rng, n_sequences, n_context):
     kind = rng.choice(task.n_classes, size=n_sequences, p=task.class_weight)
-    context = np.stack([rng.choice(task.n_vocab, size=n_context, p=task.token_prob[n]) for n in kind])
+    context = np.stack(
+        [rng.choice(task.n_vocab, size=n_context, p=task.token_prob[n]) for n in kind]
+    )
     return kind, np.column_stack([context, task.query[kind], task.next_token[kind]])
 
 
@@ -170,7 +211,9 @@ def test_where_a_query_has_one_next_token_there_is_nothing_to_tell():
 
 
 def test_later_keys_and_tokens_outside_the_vocabulary_are_unknown_and_the_query_tells_nothing_of_itself():
-    ids = np.random.default_rng(8).choice(5, size=(4001, 3))  # at the start of each document there is no key
+    ids = np.random.default_rng(8).choice(
+        5, size=(4001, 3)
+    )  # at the start of each document there is no key
     found = TokenStatistics.count(ids, window=1).informative([[1, 3, -100, 0, 7, 2]])[0]
     known = ~np.isnan(found)
     assert not np.triu(known, 1).any()
@@ -195,7 +238,10 @@ def test_deciles_hold_a_tenth_of_the_text_each_and_rise_with_frequency():
     "counts, expected",
     [
         (np.full(20, 3), np.repeat(np.arange(9, -1, -1), 2)),
-        ([10**6, *[1] * 9], np.arange(9, -1, -1)),  # one token is nearly all of the text, and none of the deciles is empty
+        (
+            [10**6, *[1] * 9],
+            np.arange(9, -1, -1),
+        ),  # one token is nearly all of the text, and none of the deciles is empty
         ([1, 2, 3], [7, 8, 9]),
         ([0, 5, 0], [-1, 9, -1]),
     ],
@@ -213,7 +259,9 @@ def test_frequency_is_the_share_of_the_text_and_the_vocabulary_covers_the_probe(
 
 def test_of_a_very_frequent_query_evenly_spaced_occurrences_are_used(monkeypatch):
     monkeypatch.setattr(token_statistics, "_MOST_KEYS", 500 * 7)
-    ids = np.tile([3, 0, 1, 4, 0, 2], 5003)  # 3 or 4 two places before the next token, which it fixes
+    ids = np.tile(
+        [3, 0, 1, 4, 0, 2], 5003
+    )  # 3 or 4 two places before the next token, which it fixes
     found = TokenStatistics.count(ids, window=7)
     at = found.text.occurrences(0, 500)
     assert len(at) == 500
@@ -225,7 +273,9 @@ def test_of_a_very_frequent_query_evenly_spaced_occurrences_are_used(monkeypatch
 
 def test_memory_is_bounded_whatever_the_text():
     rng = np.random.default_rng(10)
-    found = TokenStatistics.count(rng.choice(1009, size=600_011, p=np.append(0.5, np.full(1008, 0.5 / 1008))))
+    found = TokenStatistics.count(
+        rng.choice(1009, size=600_011, p=np.append(0.5, np.full(1008, 0.5 / 1008)))
+    )
     tracemalloc.start()
     found.informative(rng.choice(1009, size=(2, 31)))
     peak = tracemalloc.get_traced_memory()[1]
@@ -233,7 +283,9 @@ def test_memory_is_bounded_whatever_the_text():
     assert peak < 100 * token_statistics._MOST_KEYS
 
 
-@pytest.mark.parametrize("ids", [[], [[]], [0.5, 1.0], [[1, 2], [3.5]], [0, -100], "text", [[[1]]], [2**40], [[1], "a"]])
+@pytest.mark.parametrize(
+    "ids", [[], [[]], [0.5, 1.0], [[1, 2], [3.5]], [0, -100], "text", [[[1]]], [2**40], [[1], "a"]]
+)
 def test_what_is_not_token_ids_is_refused(ids):
     with pytest.raises(InputError, match="`ids`"):
         TokenStatistics.count(ids)

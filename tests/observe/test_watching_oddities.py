@@ -1,4 +1,6 @@
-"""Models and loops that are not as tidy as one would wish: what is watched of them, what is left as it was, and what is said."""
+"""Models and loops that are not as tidy as one would wish: what is watched of them, what is left as
+it was, and what is said.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_a_layer_that_comes_later_has_a_place_and_is_missing_before():
 
 
 class Cached(nn.Module):
-    """A pass replaces one buffer, fills another that was None, makes a third and writes a fourth in place."""
+    """A pass replaces one buffer, fills another that was None, makes a third and writes a fourth in
+    place.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +97,10 @@ class Folded(nn.Module):
 
 def test_heads_folded_before_sequences_are_refused_unless_there_is_one_sequence():
     model = Folded(heads_first=True)
-    with pytest.raises(UnfaithfulError, match="heads before sequences"), saccade.watch(model, zoo.ids()):
+    with (
+        pytest.raises(UnfaithfulError, match="heads before sequences"),
+        saccade.watch(model, zoo.ids()),
+    ):
         pass
     usual = Folded(heads_first=False)
     usual.load_state_dict(model.state_dict())
@@ -115,7 +122,9 @@ def losses(watched: bool) -> list[float]:
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     model.train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
-    recorder = saccade.watch(model, zoo.ids(), every=1, budget=None).__enter__() if watched else None
+    recorder = (
+        saccade.watch(model, zoo.ids(), every=1, budget=None).__enter__() if watched else None
+    )
     found = []
     for step in range(3):
         if recorder:
@@ -179,10 +188,19 @@ def test_a_mistake_in_the_call_is_named(settings, word):
 
 
 @pytest.mark.parametrize(
-    "probe", [{"tokens": zoo.ids(), "colour": 3}, zoo.ids() + zoo.N_VOCAB, (zoo.ids(), zoo.ids(), zoo.ids())], ids=str
+    "probe",
+    [
+        {"tokens": zoo.ids(), "colour": 3},
+        zoo.ids() + zoo.N_VOCAB,
+        (zoo.ids(), zoo.ids(), zoo.ids()),
+    ],
+    ids=str,
 )
 def test_a_probe_that_the_model_cannot_take_is_a_sentence_before_training(probe):
-    with pytest.raises(InputError, match="cannot be called with this probe"), saccade.watch(zoo.HandWritten("fused"), probe):
+    with (
+        pytest.raises(InputError, match="cannot be called with this probe"),
+        saccade.watch(zoo.HandWritten("fused"), probe),
+    ):
         pass
 
 
@@ -192,11 +210,17 @@ def test_an_empty_probe_is_named():
 
 
 class MergingAdapter(nn.Module):
-    """Adds its update to a weight on `eval()` and takes it off on `train()`, as adapters of low rank do."""
+    """Adds its update to a weight on `eval()` and takes it off on `train()`, as adapters of low
+    rank do.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.body, self.weight, self.update = zoo.HandWritten("fused"), nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+        self.body, self.weight, self.update = (
+            zoo.HandWritten("fused"),
+            nn.Parameter(torch.ones(3)),
+            nn.Parameter(torch.ones(3)),
+        )
         self.is_merged = False
 
     def train(self, mode: bool = True) -> MergingAdapter:
@@ -227,7 +251,9 @@ def test_what_is_known_of_tokens_goes_to_the_device_of_the_weights():
 
     probe = Probe(zoo.ids())
     tokens = probe.tokens(TokenStatistics.count(list(probe.ids.numpy())))
-    call = given_weights("softmax", torch.empty(zoo.BATCH, 2, zoo.LENGTH, zoo.LENGTH, device="meta"))
+    call = given_weights(
+        "softmax", torch.empty(zoo.BATCH, 2, zoo.LENGTH, zoo.LENGTH, device="meta")
+    )
     found = statistics(call, tokens)
     assert {value.device.type for value in found.values()} == {"meta"}
     assert {"decile_focus", "judged_mass", "previous_mass"} <= set(found)
@@ -236,7 +262,9 @@ def test_what_is_known_of_tokens_goes_to_the_device_of_the_weights():
 def test_movement_is_the_mean_total_variation_of_rows_that_are_in_both_maps():
     from saccade.observe.movement import total_variation
 
-    rows = np.random.default_rng(0).dirichlet(np.ones(5), (2, 1, 3, 2, 4)).astype(np.float32)  # which, sequence, layer, head, query
+    rows = (
+        np.random.default_rng(0).dirichlet(np.ones(5), (2, 1, 3, 2, 4)).astype(np.float32)
+    )  # which, sequence, layer, head, query
     before, after = rows[0], rows[1]
     expected = 0.5 * np.abs(after - before).sum(-1).mean(-1)[0]
     np.testing.assert_allclose(total_variation(before, after), expected, rtol=1e-6)
@@ -250,7 +278,9 @@ def test_movement_is_the_mean_total_variation_of_rows_that_are_in_both_maps():
 
 
 class Sloped(nn.Module):
-    """Scores fall with distance, so steeply that far keys are lost to rounding; the mask has axes (head, query, key)."""
+    """Scores fall with distance, so steeply that far keys are lost to rounding; the mask has axes
+    (head, query, key).
+    """
 
     def __init__(self, slope: float) -> None:
         super().__init__()
@@ -268,7 +298,10 @@ class Sloped(nn.Module):
 
 
 def test_keys_that_are_visible_but_lost_to_rounding_still_count_as_visible():
-    model, tokens = Sloped(1.0), torch.randint(0, zoo.N_VOCAB, (2, 256), generator=torch.Generator().manual_seed(0))
+    model, tokens = (
+        Sloped(1.0),
+        torch.randint(0, zoo.N_VOCAB, (2, 256), generator=torch.Generator().manual_seed(0)),
+    )
     with saccade.watch(model, tokens) as recorder:
         recorder.observe(0)
     heads = model.embedding(tokens).detach().double().unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
@@ -279,7 +312,9 @@ def test_keys_that_are_visible_but_lost_to_rounding_still_count_as_visible():
 
 
 class PaddedLate(nn.Module):
-    """Takes weights of padding away after the softmax: what is seen at the softmax is not what is used."""
+    """Takes weights of padding away after the softmax: what is seen at the softmax is not what is
+    used.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -291,7 +326,10 @@ class PaddedLate(nn.Module):
 
 
 def test_padding_in_any_sequence_is_checked():
-    probe = {"input_ids": zoo.ids(), "attention_mask": zoo.padding("right")}  # none in the first sequence
+    probe = {
+        "input_ids": zoo.ids(),
+        "attention_mask": zoo.padding("right"),
+    }  # none in the first sequence
     with pytest.raises(UnfaithfulError, match="differs"), saccade.watch(PaddedLate(), probe):
         pass
 
@@ -315,13 +353,19 @@ def test_heads_are_found_in_a_folded_axis_of_the_fused_kernel():
     assert recorder.record.sizes["head"] == zoo.HEADS
     assert "sink_mass" in recorder.record
     square = zoo.ids()[[0, 1, 2, 0]]  # as many sequences as heads: shapes alone tell nothing
-    with pytest.raises(UnfaithfulError, match="heads before sequences"), saccade.watch(FoldedKernel(True), square):
+    with (
+        pytest.raises(UnfaithfulError, match="heads before sequences"),
+        saccade.watch(FoldedKernel(True), square),
+    ):
         pass
 
 
 def test_positions_first_is_found_out_and_then_watched():
     layer = nn.TransformerEncoderLayer(zoo.WIDTH, zoo.HEADS, 29, dropout=0.0)
-    model = nn.Sequential(nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+    model = nn.Sequential(
+        nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
+        nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
+    )
     turned = zoo.ids().T.contiguous()
     with pytest.raises(InputError, match="batch_axis=1"), saccade.watch(model, turned):
         pass
@@ -335,7 +379,9 @@ def test_positions_first_is_found_out_and_then_watched():
     with saccade.watch(model, zoo.ids()) as usual:
         usual.observe(0)
     for name in ("entropy", "sink_mass", "decile_focus", "previous_mass"):
-        np.testing.assert_allclose(recorder.record[name], usual.record[name], atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            recorder.record[name], usual.record[name], atol=1e-6, err_msg=name
+        )
 
 
 def test_documents_say_what_is_padding_and_where_a_document_begins():
@@ -394,7 +440,9 @@ def test_weights_dropped_at_random_are_said_not_to_be_compared(capsys):
     class Dropping(zoo.HandWritten):
         def forward(self, tokens):
             q = self.embedding(tokens).unflatten(2, (zoo.HEADS, -1)).transpose(1, 2)
-            return torch.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.1, is_causal=True)
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, q, q, dropout_p=0.1, is_causal=True
+            )
 
     with saccade.watch(Dropping("fused"), zoo.ids()) as recorder:
         recorder.step(0)

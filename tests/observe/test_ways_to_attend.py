@@ -1,4 +1,6 @@
-"""Attention as models write it: sinks, shared values, head masks, approximations, many masks, weights told by the author."""
+"""Attention as models write it: sinks, shared values, head masks, approximations, many masks,
+weights told by the author.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ class Model(nn.Module):
     def __init__(self, attend) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.table, self.attend, self.num_heads = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), attend, zoo.HEADS
+        self.table, self.attend, self.num_heads = (
+            nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
+            attend,
+            zoo.HEADS,
+        )
 
     def heads(self, tokens):
         return self.table(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
@@ -58,7 +64,9 @@ def check(record, weights, layer=0, names=SHAPES + PLACES, keys=None):
     for name in names:
         maps = weights if name in SHAPES else weights[..., :keys]
         part = maps.shape[-1]
-        expected = dense_statistics(maps.numpy(), tokens[:, :part], start[:, :part], least=0.0)[name]
+        expected = dense_statistics(maps.numpy(), tokens[:, :part], start[:, :part], least=0.0)[
+            name
+        ]
         np.testing.assert_allclose(record[name][layer], expected, atol=2e-5, err_msg=name)
 
 
@@ -75,7 +83,9 @@ def test_a_learned_sink_is_one_more_key_that_takes_attention_and_gives_nothing()
 
     model = Model(attend)
     scores = model.scores()
-    whole = torch.softmax(torch.cat([scores, sink.double()[:, None, None].expand(*scores.shape[:-1], 1)], -1), -1)
+    whole = torch.softmax(
+        torch.cat([scores, sink.double()[:, None, None].expand(*scores.shape[:-1], 1)], -1), -1
+    )
     record = watched(model)
     check(record, whole, keys=zoo.LENGTH)
     assert float(record.attention_map.sum("key").min()) < 0.99  # the rest is on the sink
@@ -100,21 +110,34 @@ def test_gpt_oss_is_watched_with_its_sinks():
 
 def test_values_that_all_heads_share_are_found_in_an_einsum():
     for equation in ("bhqk,bkd->bhqd", "bhqk,bkd->bqhd", "b h i j, b j d -> b h i d"):
-        model = Model(lambda x, e=equation: torch.einsum(e, torch.softmax(masked(x), dim=-1), x[:, 0]))
+        model = Model(
+            lambda x, e=equation: torch.einsum(e, torch.softmax(masked(x), dim=-1), x[:, 0])
+        )
         check(watched(model), torch.softmax(model.scores(), -1))
 
 
 def test_a_head_mask_scales_what_a_head_gives_not_where_it_looks():
-    model = Model(lambda x: (torch.softmax(masked(x), dim=-1) * torch.tensor([1.0, 0.0, 0.5, 1.0])[:, None, None]) @ x)
+    model = Model(
+        lambda x: (
+            (torch.softmax(masked(x), dim=-1) * torch.tensor([1.0, 0.0, 0.5, 1.0])[:, None, None])
+            @ x
+        )
+    )
     check(watched(model), torch.softmax(model.scores(), -1))
 
 
 class Talking(nn.Module):
-    """Heads are mixed after the softmax: by a layer over the axis of heads, or by a convolution of one pixel."""
+    """Heads are mixed after the softmax: by a layer over the axis of heads, or by a convolution of
+    one pixel.
+    """
 
     def __init__(self, way) -> None:
         super().__init__()
-        self.mix = nn.Conv2d(zoo.HEADS, zoo.HEADS, 1, bias=False) if way == "convolution" else nn.Linear(zoo.HEADS, zoo.HEADS)
+        self.mix = (
+            nn.Conv2d(zoo.HEADS, zoo.HEADS, 1, bias=False)
+            if way == "convolution"
+            else nn.Linear(zoo.HEADS, zoo.HEADS)
+        )
         self.way = way
 
     def forward(self, x):
@@ -139,7 +162,9 @@ def test_weights_that_are_no_mixture_of_heads_are_not_taken_for_one():
 
 
 def test_weights_that_are_changed_key_by_key_after_the_softmax_are_not_taken_for_it():
-    model = Model(lambda x: (torch.softmax(masked(x), dim=-1) * torch.linspace(0, 1, zoo.LENGTH)) @ x)
+    model = Model(
+        lambda x: (torch.softmax(masked(x), dim=-1) * torch.linspace(0, 1, zoo.LENGTH)) @ x
+    )
     with pytest.raises(UnfaithfulError, match="no matrix product"):
         watched(model)
 
@@ -168,7 +193,9 @@ class Biased(nn.Module):
         self.mask = mask
 
     def forward(self, x):
-        added = (self.bias + self.mask).expand(len(x), -1, -1, -1) if self.added is None else self.added
+        added = (
+            (self.bias + self.mask).expand(len(x), -1, -1, -1) if self.added is None else self.added
+        )
         if self.fused:
             return F.scaled_dot_product_attention(x, x, x, attn_mask=added, scale=1.0)
         return torch.softmax(x @ x.mT + added, dim=-1) @ x
@@ -178,7 +205,9 @@ class Biased(nn.Module):
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("once", [True, False])
 def test_a_mask_that_is_added_to_a_bias_first_hides_the_same_keys(hidden, fused, once):
-    bias = torch.randn(1, zoo.HEADS, zoo.LENGTH, zoo.LENGTH, generator=torch.Generator().manual_seed(1))
+    bias = torch.randn(
+        1, zoo.HEADS, zoo.LENGTH, zoo.LENGTH, generator=torch.Generator().manual_seed(1)
+    )
     model = Model(Biased(torch.where(CAUSAL, 0.0, hidden), bias, fused=fused, once=once))
     check(watched(model), torch.softmax(model.scores() + bias.double(), -1))
 
@@ -211,7 +240,14 @@ def test_a_mask_of_minus_100_hides_keys_in_pytorchs_own_attention():
 
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 def test_shifted_windows_of_swin_hide_keys_once_their_bias_is_trained(kernel):
-    sizes = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [2], "num_heads": [2], "window_size": 4}
+    sizes = {
+        "image_size": 32,
+        "patch_size": 4,
+        "embed_dim": 16,
+        "depths": [2],
+        "num_heads": [2],
+        "window_size": 4,
+    }
     torch.manual_seed(0)
     model = transformers.SwinModel(transformers.SwinConfig(**sizes, initializer_range=0.5)).eval()
     for name, weight in model.named_parameters():
@@ -292,7 +328,9 @@ class OneByOne(nn.Module):
     def forward(self, x):
         if self.way == "vmap":
             return torch.vmap(torch.vmap(self.attended))(x)
-        return torch.stack([torch.stack([self.attended(head) for head in sequence]) for sequence in x])
+        return torch.stack(
+            [torch.stack([self.attended(head) for head in sequence]) for sequence in x]
+        )
 
     def attended(self, x):
         if self.way == "route":
@@ -308,7 +346,11 @@ def test_attention_of_one_sequence_and_head_at_a_time_is_named_beside_what_is_se
     with saccade.watch(model, zoo.ids()) as recorder, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         recorder.look(0)
-    named = [str(each.message) for each in said if "a softmax over (11, 11) times values" in str(each.message)]
+    named = [
+        str(each.message)
+        for each in said
+        if "a softmax over (11, 11) times values" in str(each.message)
+    ]
     assert len(named) == (way != "route")
     assert not any("(11, 3)" in str(each.message) for each in said)
 
@@ -354,14 +396,21 @@ def test_parts_of_attention_without_attention_of_their_own_are_not_named_and_oth
     model = Model(None)
     model.inner = Beside()
     model.attend = model.inner
-    with saccade.watch(model, zoo.ids()) as recorder, pytest.warns(UserWarning, match="of class LinearAttention") as said:
+    with (
+        saccade.watch(model, zoo.ids()) as recorder,
+        pytest.warns(UserWarning, match="of class LinearAttention") as said,
+    ):
         recorder.look(0)
-    assert not [each for each in said if "Output" in str(each.message) or "Structure" in str(each.message)]
+    assert not [
+        each for each in said if "Output" in str(each.message) or "Structure" in str(each.message)
+    ]
 
 
 def test_a_mask_that_is_a_name_only_is_read():
     def attend(x):
-        return F.scaled_dot_product_attention(x[:, :, -7:], x, x, attn_mask=causal_lower_right(7, zoo.LENGTH), scale=1.0)
+        return F.scaled_dot_product_attention(
+            x[:, :, -7:], x, x, attn_mask=causal_lower_right(7, zoo.LENGTH), scale=1.0
+        )
 
     model = Model(attend)
     record = watched(model)
@@ -410,17 +459,27 @@ def test_attention_that_is_told_and_seen_is_recorded_once():
 def test_circuits_of_gptbigcode_are_those_of_its_own_queries_and_keys(multi_query, monkeypatch):
     torch.manual_seed(0)
     config = transformers.GPTBigCodeConfig(
-        vocab_size=zoo.N_VOCAB, n_embd=16, n_layer=1, n_head=4, n_inner=20, multi_query=multi_query, n_positions=32
+        vocab_size=zoo.N_VOCAB,
+        n_embd=16,
+        n_layer=1,
+        n_head=4,
+        n_inner=20,
+        multi_query=multi_query,
+        n_positions=32,
     )
     model = transformers.GPTBigCodeModel._from_config(config, attn_implementation="sdpa").eval()
     found = weight_statistics(model).values["qk_singular_values"][0, :, :4]
     seen = []
-    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, v, **_: (seen.extend((q[0], k[0])), q)[1])
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda q, k, v, **_: (seen.extend((q[0], k[0])), q)[1]
+    )
     with torch.no_grad():
         model.h[0].attn.c_attn.bias.zero_()
         model.h[0].attn(torch.eye(16)[None])  # queries and keys of unit inputs: the circuit itself
     query, key = (part.double() for part in seen)
-    np.testing.assert_allclose(found, torch.linalg.svdvals(query @ key.expand(4, -1, -1).mT)[:, :4], rtol=1e-5)
+    np.testing.assert_allclose(
+        found, torch.linalg.svdvals(query @ key.expand(4, -1, -1).mT)[:, :4], rtol=1e-5
+    )
 
 
 def test_two_looks_at_a_model_that_draws_patches_at_random_are_the_same():
@@ -431,7 +490,9 @@ def test_two_looks_at_a_model_that_draws_patches_at_random_are_the_same():
     )  # fmt: skip
     model = transformers.ViTMAEForPreTraining(config)
     before = torch.random.get_rng_state()
-    with saccade.watch(model, {"pixel_values": torch.ones(2, 3, 16, 16).cumsum(-1).cumsum(-2)}) as recorder:
+    with saccade.watch(
+        model, {"pixel_values": torch.ones(2, 3, 16, 16).cumsum(-1).cumsum(-2)}
+    ) as recorder:
         recorder.observe(0)
         torch.rand(7)
         recorder.observe(1)
@@ -441,12 +502,17 @@ def test_two_looks_at_a_model_that_draws_patches_at_random_are_the_same():
 
 
 class OverFeatures(nn.Module):
-    """As XCiT has it: features attend to features, and each value is a whole sequence; `tokens` attends as usual beside it."""
+    """As XCiT has it: features attend to features, and each value is a whole sequence; `tokens`
+    attends as usual beside it.
+    """
 
     def __init__(self, fused: bool, tokens: nn.Module | None = None) -> None:
         super().__init__()
         self.num_heads, self.fused, self.tokens = zoo.HEADS, fused, tokens
-        self.embedding, self.qkv = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH)
+        self.embedding, self.qkv = (
+            nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
+            nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH),
+        )
 
     def forward(self, x):
         if self.tokens is not None:
@@ -459,22 +525,40 @@ class OverFeatures(nn.Module):
 @pytest.mark.parametrize("fused", [True, False])
 def test_attention_over_features_is_not_taken_for_attention_over_tokens(fused):
     for probe in (zoo.ids(), torch.randn(2, 7, zoo.WIDTH)):
-        with pytest.raises(UnfaithfulError, match="over features, not over tokens"), saccade.watch(OverFeatures(fused), probe):
+        with (
+            pytest.raises(UnfaithfulError, match="over features, not over tokens"),
+            saccade.watch(OverFeatures(fused), probe),
+        ):
             pass
     model = OverFeatures(fused, zoo.HandWritten("fused"))
-    with pytest.warns(UserWarning, match="over features"), saccade.watch(model, zoo.ids()) as recorder:
+    with (
+        pytest.warns(UserWarning, match="over features"),
+        saccade.watch(model, zoo.ids()) as recorder,
+    ):
         recorder.observe(0)
     assert recorder.record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]
 
 
 @pytest.mark.parametrize("n_padding", [0, 5])
 def test_a_band_of_near_keys_is_recorded_as_weights_of_queries_on_keys(n_padding):
-    """Longformer, against its weights from queries and keys in float64, every token with every other."""
+    """Longformer, against its weights from queries and keys in float64, every token with every
+    other.
+    """
     torch.manual_seed(0)
-    sizes = {"vocab_size": 60, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 32}
+    sizes = {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "intermediate_size": 32,
+    }
     config = transformers.LongformerConfig(**sizes, attention_window=8, max_position_embeddings=40)
     model, ids = transformers.LongformerModel(config).eval(), torch.randint(5, 60, (2, 32))
-    mask, inputs, layers = torch.ones_like(ids), [], [layer.attention.self for layer in model.encoder.layer]
+    mask, inputs, layers = (
+        torch.ones_like(ids),
+        [],
+        [layer.attention.self for layer in model.encoder.layer],
+    )
     mask[1, 32 - n_padding :] = 0
     for layer in layers:
         torch.nn.init.normal_(layer.query.weight, std=0.5)
@@ -485,11 +569,21 @@ def test_a_band_of_near_keys_is_recorded_as_weights_of_queries_on_keys(n_padding
     hidden = inputs[:2]
     record = watched(model, probe)
     places, is_token = torch.arange(32), mask.bool()
-    visible = ((places[:, None] - places).abs() <= 4) & is_token[:, None, None, :] & is_token[:, None, :, None]
+    visible = (
+        ((places[:, None] - places).abs() <= 4)
+        & is_token[:, None, None, :]
+        & is_token[:, None, :, None]
+    )
     for number, (layer, x) in enumerate(zip(layers, hidden, strict=True)):
-        q, k = (F.linear(x, of.weight.double(), of.bias.double()) for of in (layer.query, layer.key))
+        q, k = (
+            F.linear(x, of.weight.double(), of.bias.double()) for of in (layer.query, layer.key)
+        )
         q, k = (each.unflatten(-1, (4, -1)).transpose(1, 2) for each in (q, k))
         weights = (q @ k.mT / 8**0.5).masked_fill(~visible, -torch.inf).softmax(-1).nan_to_num(0.0)
-        expected = dense_statistics(weights.detach().numpy(), is_token.numpy(), np.zeros((2, 32), int))
+        expected = dense_statistics(
+            weights.detach().numpy(), is_token.numpy(), np.zeros((2, 32), int)
+        )
         for name in (*SHAPES, *PLACES):
-            np.testing.assert_allclose(record[name][number], expected[name], atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                record[name][number], expected[name], atol=1e-5, err_msg=name
+            )

@@ -1,4 +1,6 @@
-"""Spectra against explicit matrices that are measured from outside: what the model computes, not where it keeps its weights."""
+"""Spectra against explicit matrices that are measured from outside: what the model computes, not
+where it keeps its weights.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,13 @@ class HandWritten(nn.Module):
         setattr(self, out, nn.Linear(D_MODEL, D_MODEL))
 
     def forward(self, x):
-        q, k, v = (part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2) for part in getattr(self, self.fused)(x).chunk(3, dim=-1))
-        return getattr(self, self.out)(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        q, k, v = (
+            part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
+            for part in getattr(self, self.fused)(x).chunk(3, dim=-1)
+        )
+        return getattr(self, self.out)(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        )
 
 
 class Small(nn.Module):
@@ -45,7 +52,11 @@ class Small(nn.Module):
     def forward(self, ids):
         x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
         for layer in self.layers:
-            x = x + (layer(x, x, x, need_weights=False)[0] if isinstance(layer, nn.MultiheadAttention) else layer(x))
+            x = x + (
+                layer(x, x, x, need_weights=False)[0]
+                if isinstance(layer, nn.MultiheadAttention)
+                else layer(x)
+            )
         return self.lm_head(x)
 
 
@@ -55,22 +66,47 @@ def from_config(kind, config, **settings):
 
 
 def _llama(**more):
-    return {"hidden_size": D_MODEL, "intermediate_size": 31, "num_hidden_layers": N_LAYERS, "num_attention_heads": N_HEADS} | more
+    return {
+        "hidden_size": D_MODEL,
+        "intermediate_size": 31,
+        "num_hidden_layers": N_LAYERS,
+        "num_attention_heads": N_HEADS,
+    } | more
 
 
 T = transformers
-GPT2 = {"n_embd": D_MODEL, "n_layer": N_LAYERS, "n_head": N_HEADS, "n_positions": 7, "bos_token_id": 0, "eos_token_id": 0}
-T5 = {"d_model": D_MODEL, "d_kv": 5, "d_ff": 31, "num_layers": N_LAYERS, "num_heads": N_HEADS, "decoder_start_token_id": 0}
+GPT2 = {
+    "n_embd": D_MODEL,
+    "n_layer": N_LAYERS,
+    "n_head": N_HEADS,
+    "n_positions": 7,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+T5 = {
+    "d_model": D_MODEL,
+    "d_kv": 5,
+    "d_ff": 31,
+    "num_layers": N_LAYERS,
+    "num_heads": N_HEADS,
+    "decoder_start_token_id": 0,
+}
 MODELS = {
-    "llama": lambda: from_config(T.LlamaForCausalLM, T.LlamaConfig, **_llama(num_key_value_heads=2, head_dim=10)),
-    "mistral": lambda: from_config(T.MistralForCausalLM, T.MistralConfig, **_llama(num_key_value_heads=1)),
+    "llama": lambda: from_config(
+        T.LlamaForCausalLM, T.LlamaConfig, **_llama(num_key_value_heads=2, head_dim=10)
+    ),
+    "mistral": lambda: from_config(
+        T.MistralForCausalLM, T.MistralConfig, **_llama(num_key_value_heads=1)
+    ),
     "gpt2": lambda: from_config(T.GPT2LMHeadModel, T.GPT2Config, **GPT2),
     "neox": lambda: from_config(T.GPTNeoXForCausalLM, T.GPTNeoXConfig, **_llama()),
     "bert": lambda: from_config(T.BertForMaskedLM, T.BertConfig, **_llama()),
     "t5": lambda: from_config(T.T5ForConditionalGeneration, T.T5Config, **T5),
     "nanogpt": lambda: Small(HandWritten),
     "multi-head": lambda: Small(lambda: nn.MultiheadAttention(D_MODEL, N_HEADS, batch_first=True)),
-    "encoder": lambda: Small(lambda: nn.TransformerEncoderLayer(D_MODEL, N_HEADS, 31, batch_first=True)),
+    "encoder": lambda: Small(
+        lambda: nn.TransformerEncoderLayer(D_MODEL, N_HEADS, 31, batch_first=True)
+    ),
 }
 
 
@@ -85,7 +121,9 @@ def made(name, dtype=torch.float64):
 
 
 class Outside:
-    """One position, so no rotation and all attention on it; inputs of one attention module replaced, and one head let through."""
+    """One position, so no rotation and all attention on it; inputs of one attention module
+    replaced, and one head let through.
+    """
 
     def __init__(self, model, layer, monkeypatch):
         self.model, self.only, self.seen = model, None, {}
@@ -93,14 +131,20 @@ class Outside:
         module = model.get_submodule(layer)
         self.active = False
         module.register_forward_pre_hook(self._enter, with_kwargs=True)
-        output = next((part for name, part in module.named_modules() if name.endswith("output.dense")), module)  # BERT's adds more
+        output = next(
+            (part for name, part in module.named_modules() if name.endswith("output.dense")), module
+        )  # BERT's adds more
         output.register_forward_hook(self._leave)
         self._attention = F.scaled_dot_product_attention
         monkeypatch.setattr(F, "scaled_dot_product_attention", self._look)
 
     def _enter(self, module, args, kwargs):
         def swap(value):
-            return self.inputs if isinstance(value, torch.Tensor) and value.shape == self.inputs.shape else value
+            return (
+                self.inputs
+                if isinstance(value, torch.Tensor) and value.shape == self.inputs.shape
+                else value
+            )
 
         self.active = True
         return tuple(map(swap, args)), {name: swap(value) for name, value in kwargs.items()}
@@ -113,7 +157,13 @@ class Outside:
         value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1).clone()
         if self.only is not None:
             value[:, torch.arange(value.shape[1]) != self.only] = 0
-        return self._attention(query, self.seen["key"], value, *args, **{k: v for k, v in kwargs.items() if k != "enable_gqa"})
+        return self._attention(
+            query,
+            self.seen["key"],
+            value,
+            *args,
+            **{k: v for k, v in kwargs.items() if k != "enable_gqa"},
+        )
 
     def _leave(self, module, args, output):
         if self.active:
@@ -132,7 +182,9 @@ class Outside:
         more = {"decoder_input_ids": ids} if hasattr(self.model, "decoder") else {}
         self.only = head
         self.model(ids, **more)
-        return self.linear_part("query", head) @ self.linear_part("key", head).T, self.linear_part("output", head)
+        return self.linear_part("query", head) @ self.linear_part("key", head).T, self.linear_part(
+            "output", head
+        )
 
 
 def expected_of(matrix):
@@ -157,7 +209,11 @@ def agrees(found, matrix, rank=TOP):
 
 
 def of_head(values, part, layer, head):
-    return {name.removeprefix(f"{part}_"): array[layer, head] for name, array in values.items() if name.startswith(f"{part}_")}
+    return {
+        name.removeprefix(f"{part}_"): array[layer, head]
+        for name, array in values.items()
+        if name.startswith(f"{part}_")
+    }
 
 
 @pytest.fixture
@@ -171,7 +227,9 @@ def _slow_path():
 
 @pytest.mark.usefixtures("_slow_path")
 @pytest.mark.parametrize("name", MODELS)
-def test_spectra_of_heads_are_those_of_the_explicit_matrices_that_the_model_applies(name, monkeypatch):
+def test_spectra_of_heads_are_those_of_the_explicit_matrices_that_the_model_applies(
+    name, monkeypatch
+):
     model = made(name)
     values, _, unrecognised, layers = weight_statistics(model)
     assert unrecognised == []
@@ -195,7 +253,11 @@ def test_spectra_of_embedding_and_unembedding_are_those_of_their_matrices(name):
     embedding = next(key for key in state if state[key].shape == (N_VOCAB, D_MODEL))
     unembedding = [key for key in state if state[key].shape == (N_VOCAB, D_MODEL)][-1]
     for part, key in (("embedding", embedding), ("unembedding", unembedding)):
-        found = {measure.removeprefix(f"{part}_"): array for measure, array in values.items() if measure.startswith(f"{part}_")}
+        found = {
+            measure.removeprefix(f"{part}_"): array
+            for measure, array in values.items()
+            if measure.startswith(f"{part}_")
+        }
         agrees(found, state[key].numpy())
     assert embedding != unembedding
 
@@ -203,7 +265,9 @@ def test_spectra_of_embedding_and_unembedding_are_those_of_their_matrices(name):
 def test_every_variable_is_defined_and_has_its_axes():
     values, axes, _, _ = weight_statistics(made("llama"))
     assert values.keys() == DEFINITIONS.keys() == axes.keys()
-    assert {name: len(axes[name]) for name in axes} == {name: array.ndim for name, array in values.items()}
+    assert {name: len(axes[name]) for name in axes} == {
+        name: array.ndim for name, array in values.items()
+    }
     assert axes["ov_singular_values"] == ("weight_layer", "weight_head", "rank")
 
 
@@ -219,7 +283,9 @@ def test_tied_embeddings_have_one_spectrum():
     values, _, unrecognised, _ = weight_statistics(model)
     assert model.lm_head.weight is model.transformer.wte.weight
     assert unrecognised == []
-    np.testing.assert_array_equal(values["embedding_singular_values"], values["unembedding_singular_values"])
+    np.testing.assert_array_equal(
+        values["embedding_singular_values"], values["unembedding_singular_values"]
+    )
 
 
 def test_half_precision_is_read_and_computed_in_double():
@@ -241,7 +307,9 @@ def test_wrappers_make_no_difference():
 def test_distributed_data_parallel_makes_no_difference():
     model = made("gpt2")
     expected = weight_statistics(model).values
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
     try:
         same(weight_statistics(nn.parallel.DistributedDataParallel(model)).values, expected)
     finally:
@@ -250,20 +318,32 @@ def test_distributed_data_parallel_makes_no_difference():
 
 def test_nothing_larger_than_a_head_is_decomposed_and_nothing_of_the_model_moves(monkeypatch):
     model, largest = made("mistral"), []
-    before, state = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
+    before, state = (
+        {name: value.clone() for name, value in model.state_dict().items()},
+        torch.get_rng_state(),
+    )
     decompose = np.linalg.svd
-    monkeypatch.setattr(np.linalg, "svd", lambda matrix, **more: largest.append(matrix.shape) or decompose(matrix, **more))
+    monkeypatch.setattr(
+        np.linalg,
+        "svd",
+        lambda matrix, **more: largest.append(matrix.shape) or decompose(matrix, **more),
+    )
     weight_statistics(model)
     assert {shape[-2:] for shape in largest} == {(D_MODEL // N_HEADS, D_MODEL // N_HEADS)}
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
-    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+    assert all(
+        parameter.requires_grad and parameter.grad is None for parameter in model.parameters()
+    )
 
 
 class LowRank(nn.Linear):
     def __init__(self, *args):
         super().__init__(*args)
-        self.lora_A, self.lora_B = nn.Parameter(torch.ones(2, self.in_features)), nn.Parameter(torch.ones(self.out_features, 2))
+        self.lora_A, self.lora_B = (
+            nn.Parameter(torch.ones(2, self.in_features)),
+            nn.Parameter(torch.ones(self.out_features, 2)),
+        )
 
 
 def test_weights_with_additions_are_not_taken_for_the_whole():
@@ -287,7 +367,8 @@ def test_attention_under_unknown_names_is_said():
     model.attention = model.layers.pop(0)
     said = sentences(model)
     assert (
-        'attention: HandWritten has no weights under a name that is known: pass `weights=` names of matrices, {"q": ..., ' in said
+        'attention: HandWritten has no weights under a name that is known: pass `weights=` names of matrices, {"q": ..., '
+        in said
     )
     assert "it holds mixer, back." in said
     assert ".py" not in said
@@ -295,7 +376,14 @@ def test_attention_under_unknown_names_is_said():
 
 
 @pytest.mark.parametrize(
-    "fused, out", [("qkv", "proj"), ("qkv", "out"), ("Wqkv", "out_proj"), ("qkv_proj", "o_proj"), ("to_qkv", "to_out")]
+    "fused, out",
+    [
+        ("qkv", "proj"),
+        ("qkv", "out"),
+        ("Wqkv", "out_proj"),
+        ("qkv_proj", "o_proj"),
+        ("to_qkv", "to_out"),
+    ],
 )
 def test_common_names_of_fused_weights_are_known(fused, out):
     model, known = Small(lambda: HandWritten(fused, out)).double(), made("nanogpt")
@@ -304,11 +392,16 @@ def test_common_names_of_fused_weights_are_known(fused, out):
 
 
 class Shared(nn.Module):
-    """One key and value for each two heads, in one matrix with the queries; the output is dropped out."""
+    """One key and value for each two heads, in one matrix with the queries; the output is dropped
+    out.
+    """
 
     def __init__(self, n_keys=D_MODEL // 2):
         super().__init__()
-        self.mixer, self.back = nn.Linear(D_MODEL, D_MODEL + 2 * n_keys), nn.Sequential(nn.Linear(D_MODEL, D_MODEL), nn.Dropout())
+        self.mixer, self.back = (
+            nn.Linear(D_MODEL, D_MODEL + 2 * n_keys),
+            nn.Sequential(nn.Linear(D_MODEL, D_MODEL), nn.Dropout()),
+        )
 
 
 class Apart(nn.Module):
@@ -323,7 +416,11 @@ class Apart(nn.Module):
 
 def test_weights_under_any_name_are_read_once_they_are_told():
     torch.manual_seed(0)
-    fused, apart, usual = nn.ModuleDict({"mix": Shared()}), nn.ModuleDict({"mix": Apart()}), made("llama").model.layers[0].self_attn
+    fused, apart, usual = (
+        nn.ModuleDict({"mix": Shared()}),
+        nn.ModuleDict({"mix": Apart()}),
+        made("llama").model.layers[0].self_attn,
+    )
     with torch.no_grad():
         query, key, value = fused.mix.mixer.weight.split([D_MODEL, D_MODEL // 2, D_MODEL // 2])
         for ours, theirs, weight in (
@@ -338,12 +435,18 @@ def test_weights_under_any_name_are_read_once_they_are_told():
     expected = weight_statistics(nn.ModuleDict({"mix": usual})).values
     names = Names.of({"qkv": "mixer", "o": "back", "heads": N_HEADS})
     same(weight_statistics(fused, names).values, expected)
-    names = Names.of({"q": "mix.seek", "k": "mix.show", "v": "mix.inner.tell", "o": "mix.back", "heads": N_HEADS})
+    names = Names.of(
+        {"q": "mix.seek", "k": "mix.show", "v": "mix.inner.tell", "o": "mix.back", "heads": N_HEADS}
+    )
     same(weight_statistics(apart, names).values, expected)
     assert weight_statistics(apart, names).layers == ["mix"]
-    with pytest.raises(saccade.InputError, match=r"no module holds them all; the model has mix\.back, mix\.seek"):
+    with pytest.raises(
+        saccade.InputError, match=r"no module holds them all; the model has mix\.back, mix\.seek"
+    ):
         check_names(apart, Names.of({"qkv": "mixer", "o": "back"}))
-    with pytest.raises(saccade.InputError, match="`weights` must be true, false or names of matrices"):
+    with pytest.raises(
+        saccade.InputError, match="`weights` must be true, false or names of matrices"
+    ):
         Names.of({"q": "seek", "o": "back"})
 
 
@@ -351,8 +454,15 @@ def test_rows_that_are_ordered_by_head_are_read_so():
     model = made("neox")
     fused = weight_statistics(model).values
     for layer in model.gpt_neox.layers:
-        layer.attention = nn.ModuleDict({"mixer": layer.attention.query_key_value, "back": layer.attention.dense})
-    same(weight_statistics(model, Names.of({"qkv_by_head": "mixer", "o": "back", "heads": N_HEADS})).values, fused)
+        layer.attention = nn.ModuleDict(
+            {"mixer": layer.attention.query_key_value, "back": layer.attention.dense}
+        )
+    same(
+        weight_statistics(
+            model, Names.of({"qkv_by_head": "mixer", "o": "back", "heads": N_HEADS})
+        ).values,
+        fused,
+    )
 
 
 def test_watching_takes_names_of_weights():
@@ -360,12 +470,16 @@ def test_watching_takes_names_of_weights():
     probe = torch.arange(10).view(2, 5)
     with saccade.watch(model, probe, weights={"qkv": "mixer", "o": "back"}) as recorder:
         recorder.observe(0)
-    assert recorder.record.weight_layer.values.tolist() == [f"layers.{number}" for number in range(N_LAYERS)]
+    assert recorder.record.weight_layer.values.tolist() == [
+        f"layers.{number}" for number in range(N_LAYERS)
+    ]
     assert recorder.record.qk_top_share.notnull().all()
 
 
 class Block(nn.Module):
-    """Attention in a module called `attn`, whose fused matrix is called `attn` too; nothing says how many heads there are."""
+    """Attention in a module called `attn`, whose fused matrix is called `attn` too; nothing says
+    how many heads there are.
+    """
 
     class Inner(nn.Module):
         def __init__(self):
@@ -373,7 +487,10 @@ class Block(nn.Module):
             self.attn, self.out = nn.Linear(D_MODEL, 3 * D_MODEL), nn.Linear(D_MODEL, D_MODEL)
 
         def forward(self, x):
-            q, k, v = (part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2) for part in self.attn(x).chunk(3, -1))
+            q, k, v = (
+                part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
+                for part in self.attn(x).chunk(3, -1)
+            )
             return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
     def __init__(self):
@@ -398,12 +515,18 @@ class Unnamed(nn.Module):
 def told_of_weights(model, capsys, weights=True):
     with saccade.watch(model, torch.arange(10).view(2, 5), weights=weights) as recorder:
         recorder.look(0)
-    said = [line.removeprefix("saccade: weights: ") for line in capsys.readouterr().err.split("\n") if "weights: " in line]
+    said = [
+        line.removeprefix("saccade: weights: ")
+        for line in capsys.readouterr().err.split("\n")
+        if "weights: " in line
+    ]
     return recorder.record, [line for line in said if not line.startswith("unembedding")]
 
 
 @pytest.mark.parametrize(("inner", "place"), [(Block(), "mixer.attn"), (Block.Inner(), "mixer")])
-def test_weights_under_unknown_names_are_asked_of_the_module_in_which_attention_was_seen(inner, place, capsys):
+def test_weights_under_unknown_names_are_asked_of_the_module_in_which_attention_was_seen(
+    inner, place, capsys
+):
     _, said = told_of_weights(Unnamed(inner), capsys)
     assert len(said) == 1
     assert said[0].startswith(f"{place}: Inner has no weights under a name that is known")
@@ -417,7 +540,8 @@ def test_weights_under_unknown_names_are_asked_of_the_module_in_which_attention_
 def test_weights_that_are_swapped_are_said_not_to_fit(capsys):
     _, said = told_of_weights(Unnamed(Block()), capsys, {"qkv": "attn.out", "o": "attn.attn"})
     assert (
-        f"of shape {(D_MODEL, D_MODEL)} are not queries, keys and values of an output of shape {(3 * D_MODEL, D_MODEL)}" in said[0]
+        f"of shape {(D_MODEL, D_MODEL)} are not queries, keys and values of an output of shape {(3 * D_MODEL, D_MODEL)}"
+        in said[0]
     )
     assert "swapped" in said[0]
 
@@ -431,7 +555,10 @@ def test_a_model_without_attention_or_tokens_says_so():
 def test_a_fused_matrix_of_unknown_order_is_not_guessed_at():
     model = from_config(T.FalconForCausalLM, T.FalconConfig, **_llama())
     said = sentences(model)
-    assert f"and {N_LAYERS - 1} more: the order of rows in query_key_value of FalconAttention is not known." in said
+    assert (
+        f"and {N_LAYERS - 1} more: the order of rows in query_key_value of FalconAttention is not known."
+        in said
+    )
 
 
 def _without_heads(model):
@@ -485,6 +612,8 @@ def test_weights_of_zero_have_no_shares_and_weights_not_finite_are_missing():
     values = weight_statistics(model).values
     np.testing.assert_array_equal(values["ov_singular_values"][0, :, : D_MODEL // N_HEADS], 0)
     assert np.isnan(values["ov_effective_rank"][0]).all()
-    np.testing.assert_array_equal(np.isnan(values["ov_stable_rank"][1]), [True, False, False, False])
+    np.testing.assert_array_equal(
+        np.isnan(values["ov_stable_rank"][1]), [True, False, False, False]
+    )
     assert np.isnan(values["embedding_singular_values"]).all()
     assert np.isfinite(values["qk_stable_rank"]).all()

@@ -1,4 +1,6 @@
-"""A sample of `make zoo`: architectures of Transformers end as the table in the docs says, and a defect would show."""
+"""A sample of `make zoo`: architectures of Transformers end as the table in the docs says, and a
+defect would show.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what other people's models 
 
 
 def outcomes() -> dict[str, str]:
-    return dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", TABLE.read_text("utf-8"), flags=re.MULTILINE))
+    return dict(
+        re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", TABLE.read_text("utf-8"), flags=re.MULTILINE)
+    )
 
 
 def test_the_table_has_no_defect_and_is_of_most_architectures():
@@ -30,7 +34,13 @@ def test_the_table_has_no_defect_and_is_of_most_architectures():
 
 def test_every_type_that_is_not_built_has_its_reason_and_they_are_few():
     reasons = re.findall(r"^- `([^`]+)`: (.*)$", TABLE.read_text("utf-8"), flags=re.MULTILINE)
-    assert len(reasons) == int(re.search(r"^\| not built \| (\d+) \|", TABLE.read_text("utf-8"), flags=re.MULTILINE)[1]) < 150
+    assert (
+        len(reasons)
+        == int(
+            re.search(r"^\| not built \| (\d+) \|", TABLE.read_text("utf-8"), flags=re.MULTILINE)[1]
+        )
+        < 150
+    )
     assert all(len(reason) > 10 for _, reason in reasons)
 
 
@@ -42,13 +52,25 @@ ASKING = (
     "siglip2_vision_model",
     "qwen2_vl_vision",
 )
-MADE_OF_PARTS = ("gpt_neo", "xmod", "roc_bert", "bamba", "gemma3n_text", "perceiver", "hiera", "layoutlmv3")
+MADE_OF_PARTS = (
+    "gpt_neo",
+    "xmod",
+    "roc_bert",
+    "bamba",
+    "gemma3n_text",
+    "perceiver",
+    "hiera",
+    "layoutlmv3",
+)
 
 
 @pytest.mark.parametrize("name", ASKING)
 def test_a_model_is_given_what_it_asks_for_beside_text(name):
     made = tiny_models.built(name, "eager")
-    assert set(made.probe) - {"input_ids", "pixel_values", "input_features"} or "input_ids" not in made.probe
+    assert (
+        set(made.probe) - {"input_ids", "pixel_values", "input_features"}
+        or "input_ids" not in made.probe
+    )
 
 
 @pytest.mark.parametrize("name", MADE_OF_PARTS)
@@ -61,7 +83,11 @@ def test_sizes_that_are_not_known_by_name_are_made_small_by_a_part_of_it(name):
 @pytest.mark.parametrize("name", ["swin", "gpt_oss", "convnextv2", "bert"])
 def test_no_parameter_of_a_tiny_model_stays_as_it_starts(name):
     model = tiny_models.built(name, "eager").model
-    alike = [name for name, each in model.named_parameters() if each.numel() > 1 and float(each.detach().std()) < 1e-3]
+    alike = [
+        name
+        for name, each in model.named_parameters()
+        if each.numel() > 1 and float(each.detach().std()) < 1e-3
+    ]
     assert not alike
 
 
@@ -96,7 +122,9 @@ def test_numbers_that_differ_are_told(monkeypatch):
 
     def shifted(known, used, *rest):
         call = real(known, used, *rest)
-        return softmax_trail.replace(call, rows=lambda start, stop, dtype: call.rows(start, stop, dtype).roll(1, -1))
+        return softmax_trail.replace(
+            call, rows=lambda start, stop, dtype: call.rows(start, stop, dtype).roll(1, -1)
+        )
 
     monkeypatch.setattr(softmax_trail, "_call", shifted)
     assert zoo.tried("gpt2").outcome == "different"

@@ -1,4 +1,5 @@
-"""A real browser for the playground's pages: one Chromium for all, a fresh page for a test, and nothing may go wrong unseen.
+"""A real browser for the playground's pages: one Chromium for all, a fresh page for a test, and
+nothing may go wrong unseen.
 
 Which browser, and what happens without one, is in `tests/browser.py`.
 """
@@ -29,11 +30,18 @@ class Visit:
         self.requests: list[str] = []
         self._contexts: list[Any] = []
 
-    def __call__(self, link: str = STILL, *, width: int = 1280, height: int = 900, **settings: Any) -> Any:
+    def __call__(
+        self, link: str = STILL, *, width: int = 1280, height: int = 900, **settings: Any
+    ) -> Any:
         context = self._browser.new_context(viewport={"width": width, "height": height}, **settings)
         self._contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: message.type in ("error", "warning") and self.errors.append(message.text))
+        page.on(
+            "console",
+            lambda message: (
+                message.type in ("error", "warning") and self.errors.append(message.text)
+            ),
+        )
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
         page.goto(PAGE.as_uri() + link)
@@ -47,7 +55,9 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Visit]:
-    """Call it with what stands after the page's name. At the end of a test there must be no error and no request to the outside."""
+    """Call it with what stands after the page's name. At the end of a test there must be no error
+    and no request to the outside.
+    """
     made = Visit(browser)
     yield made
     made.close()

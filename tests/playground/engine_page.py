@@ -1,4 +1,6 @@
-"""The engine's scripts in a real Chromium, on a page of their own: what the tests of trajectories and of theory talk to."""
+"""The engine's scripts in a real Chromium, on a page of their own: what the tests of trajectories
+and of theory talk to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The drawing module on the playground's page: what is saved is what is shown, and no data is lost or breaks a drawing."""
+"""The drawing module on the playground's page: what is saved is what is shown, and no data is lost
+or breaks a drawing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _SVG = "{http://www.w3.org/2000/svg}"
 def page(visit):
     opened = visit("#v=2&model=scan-and-snap&time=100")
     until(opened, "Page.settled")
-    opened.evaluate("document.body.replaceChildren(Object.assign(document.createElement('div'), { id: 'chart' }))")
+    opened.evaluate(
+        "document.body.replaceChildren(Object.assign(document.createElement('div'), { id: 'chart' }))"
+    )
     return opened
 
 
@@ -46,7 +50,9 @@ def test_a_chart_is_saved_as_svg_png_and_csv(visit):
     rows = list(csv.DictReader(io.StringIO(_saved(page, "CSV").decode())))
     saved = [float(row["attention"]) for row in rows if row["series"] == "dog"]
     *before, now = saved  # the last point is the moment shown, between two samples
-    assert before == page.evaluate("Page.run.seen.slice(1, Page.shown + 1).map((one) => one.attention[0][1])")
+    assert before == page.evaluate(
+        "Page.run.seen.slice(1, Page.shown + 1).map((one) => one.attention[0][1])"
+    )
     assert now == page.evaluate("Moments.at(Page.run, Page.place).attention[0][1]")
 
 
@@ -66,7 +72,10 @@ def test_labels_of_marks_stand_above_the_plot_and_no_words_lie_on_others(page):
         if name.startswith("predicted"):
             assert below < top + 6  # the window on the plot begins five pixels above it
         for _, other_left, other_right, other_above, other_below in boxes[:place]:
-            across, up = min(right, other_right) - max(left, other_left), min(below, other_below) - max(above, other_above)
+            across, up = (
+                min(right, other_right) - max(left, other_left),
+                min(below, other_below) - max(above, other_above),
+            )
             assert across < -4 or up < 4, name  # a line of text is higher than its letters
 
 
@@ -95,7 +104,11 @@ def test_no_line_runs_through_the_words_of_a_mark_or_a_level(page):
     }""")
     assert (len(words), len(lines)) == (7, 6)
     for name, left, right, top, bottom in words:
-        crossed = [one for one in (*lines, *curves) if one[0] < right and one[1] > left and one[2] < bottom and one[3] > top]
+        crossed = [
+            one
+            for one in (*lines, *curves)
+            if one[0] < right and one[1] > left and one[2] < bottom and one[3] > top
+        ]
         assert crossed == [], name
 
 
@@ -143,7 +156,9 @@ def test_extreme_numbers_and_many_bars_draw_finite_paths(page):
       Charts.heat(place, { ...heat, rows: 1, columns: 2, values: [NaN, 1e308] });
       return [...place.querySelectorAll("path, text, rect")].flatMap((one) => [...one.attributes].map((value) => value.value));
     }""")
-    assert not [path for path in paths if "NaN" in path or "Infinity" in path or "undefined" in path]
+    assert not [
+        path for path in paths if "NaN" in path or "Infinity" in path or "undefined" in path
+    ]
 
 
 def test_of_many_shades_only_the_ends_are_named(page):
@@ -164,7 +179,9 @@ def test_a_heat_map_can_be_read_with_the_arrow_keys(page):
     cells = page.locator(".chart-stage")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         cells.press(key)
-    expect(page.locator(".chart-readout")).to_have_text("layer l1, head h1: 4 nats", use_inner_text=True)
+    expect(page.locator(".chart-readout")).to_have_text(
+        "layer l1, head h1: 4 nats", use_inner_text=True
+    )
     cells.press("ArrowRight")
     expect(page.locator(".chart-readout")).to_contain_text("missing", use_inner_text=True)
 
@@ -191,7 +208,12 @@ def test_the_band_at_the_cursor_is_named_where_bands_have_no_room_for_their_name
     assert names == [1] * 12
     for place, (left, right, above, below) in enumerate(words):
         for other in words[:place]:
-            assert left >= other[1] or other[0] >= right or above >= other[3] - 2 or other[2] >= below - 2
+            assert (
+                left >= other[1]
+                or other[0] >= right
+                or above >= other[3] - 2
+                or other[2] >= below - 2
+            )
 
 
 def test_a_chart_with_a_long_legend_keeps_room_for_its_curves(page):

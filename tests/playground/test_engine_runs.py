@@ -1,4 +1,6 @@
-"""How the browser's engine behaves under way: frames, budgets, random starts, speed, and settings that cannot be used."""
+"""How the browser's engine behaves under way: frames, budgets, random starts, speed, and settings
+that cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from .comparison import THREE, task_settings
 from .engine_page import OPTIONAL, SCRIPTS, engine_page
 
 CLASSES = task_settings(THREE)
-CHAIN = {"stationary": saccade.MarkovChain.zipf(6).stationary.tolist(), "stay": 0.5, "dModel": 20, "seed": 4}
+CHAIN = {
+    "stationary": saccade.MarkovChain.zipf(6).stationary.tolist(),
+    "stay": 0.5,
+    "dModel": 20,
+    "seed": 4,
+}
 _CUT = """([model, settings, end, cuts]) => {
   const engine = { ScanAndSnap, FocusAndDilution }[model];
   const whole = engine.create(settings), frames = engine.create(settings), hasty = engine.create(settings);
@@ -38,7 +45,11 @@ def page(browser):
         ("ScanAndSnap", CLASSES | {"optimiser": "adam", "lrDecoder": 0.1, "lrAttention": 0.1}, 400),
         ("FocusAndDilution", CHAIN, 650.0),
         ("FocusAndDilution", CHAIN | {"dModel": 7, "dKey": 3}, 1400.0),  # with stiff steps
-        ("FocusAndDilution", CHAIN | {"optimiser": "momentum", "momentum": 0.5, "lrDecoder": 0.2}, 400),
+        (
+            "FocusAndDilution",
+            CHAIN | {"optimiser": "momentum", "momentum": 0.5, "lrDecoder": 0.2},
+            400,
+        ),
     ],
 )
 def test_a_run_does_not_depend_on_how_time_was_cut(page, model, settings, end):
@@ -79,16 +90,17 @@ def test_stiff_steps_stay_on_the_explicit_path_and_are_far_fewer(page):
       return [run.parameters(), model.parameters(explicit.state), run.evaluations, explicit.evaluations];
     }"""
     stiff, explicit, fewer, more = page.evaluate(script, CHAIN | {"dModel": 7, "dKey": 3})
-    worst = max(np.abs(np.subtract(stiff[name], explicit[name])).max() / np.abs(explicit[name]).max() for name in stiff)
+    worst = max(
+        np.abs(np.subtract(stiff[name], explicit[name])).max() / np.abs(explicit[name]).max()
+        for name in stiff
+    )
     print(f"stiff against explicit at t = 1800: {worst:.1e}; evaluations {fewer} instead of {more}")
     assert worst < 1e-8
     assert fewer < more / 2
 
 
 def test_a_seed_repeats_its_start_and_another_draws_another(page):
-    script = (
-        "(seed) => FocusAndDilution.create({ stationary: [0.5, 0.3, 0.2], dModel: 64, dKey: 64, initScale: 1, seed }).parameters()"
-    )
+    script = "(seed) => FocusAndDilution.create({ stationary: [0.5, 0.3, 0.2], dModel: 64, dKey: 64, initScale: 1, seed }).parameters()"
     first, again, other = (page.evaluate(script, seed) for seed in (5, 5, 2**40 + 5))
     assert first == again
     assert first["query"] != other["query"]
@@ -101,15 +113,22 @@ def test_a_seed_repeats_its_start_and_another_draws_another(page):
 
 def test_singular_values_keep_their_digits_far_below_the_largest(page):
     rng = np.random.default_rng(0)
-    left, right = np.linalg.qr(rng.standard_normal((5, 5)))[0], np.linalg.qr(rng.standard_normal((7, 7)))[0]
+    left, right = (
+        np.linalg.qr(rng.standard_normal((5, 5)))[0],
+        np.linalg.qr(rng.standard_normal((7, 7)))[0],
+    )
     values = np.array([3.0, 1e-2, 1e-5, 1e-9, 1e-12])
     matrix = left @ (values[:, None] * right[:5])
-    found = page.evaluate("(m) => LinearAlgebra.singularValues(Float64Array.from(m), 5, 7)", matrix.ravel().tolist())
+    found = page.evaluate(
+        "(m) => LinearAlgebra.singularValues(Float64Array.from(m), 5, 7)", matrix.ravel().tolist()
+    )
     np.testing.assert_allclose(found, values, rtol=0, atol=1e-14)
 
 
 def test_frames_at_default_sizes_leave_time_to_draw(page):
-    """Median time of a frame over a whole run in 400 frames of equal length in the logarithm, a look included."""
+    """Median time of a frame over a whole run in 400 frames of equal length in the logarithm, a
+    look included.
+    """
     script = """([model, settings, last]) => {
       const run = { ScanAndSnap, FocusAndDilution }[model].create(settings), took = [];
       for (let n = 1; n <= 400; n++) {
@@ -143,7 +162,10 @@ BAD = {
     "a negative chance": ("ScanAndSnap", {"tokenProb": [[1.5, -0.5]]}),
     "chances that add up to two": ("ScanAndSnap", {"tokenProb": [[1, 1]]}),
     "text for a chance": ("ScanAndSnap", {"tokenProb": [["<b>", 1]]}),
-    "one next token for two classes": ("ScanAndSnap", {"tokenProb": [[1, 0], [0, 1]], "nextToken": [3, 3]}),
+    "one next token for two classes": (
+        "ScanAndSnap",
+        {"tokenProb": [[1, 0], [0, 1]], "nextToken": [3, 3]},
+    ),
     "a query that is no token": ("ScanAndSnap", {"tokenProb": [[1]], "query": [0.5]}),
     "a weight of zero": ("ScanAndSnap", {"tokenProb": [[1]], "classWeight": [0]}),
     "a negative rate": ("ScanAndSnap", {"tokenProb": [[1]], "lrDecoder": -1}),
@@ -153,9 +175,15 @@ BAD = {
         "ScanAndSnap",
         {"tokenProb": [[1, 0], [0, 1], [0.5, 0.5]], "optimiser": "reduced"},
     ),
-    "a random start of the reduced flow": ("ScanAndSnap", {"tokenProb": [[1]], "optimiser": "reduced", "init": "uniform"}),
+    "a random start of the reduced flow": (
+        "ScanAndSnap",
+        {"tokenProb": [[1]], "optimiser": "reduced", "init": "uniform"},
+    ),
     "a scale of zero": ("ScanAndSnap", {"tokenProb": [[1]], "init": "uniform", "initScale": 0}),
-    "a start of the wrong shape": ("ScanAndSnap", {"tokenProb": [[1]], "start": {"decoder": [[1]], "attentionLogits": [[1]]}}),
+    "a start of the wrong shape": (
+        "ScanAndSnap",
+        {"tokenProb": [[1]], "start": {"decoder": [[1]], "attentionLogits": [[1]]}},
+    ),
     "a single token": ("FocusAndDilution", {"stationary": [1]}),
     "no law": ("FocusAndDilution", {}),
     "a token that never comes": ("FocusAndDilution", {"stationary": [1, 0]}),
@@ -165,8 +193,14 @@ BAD = {
     "half a width": ("FocusAndDilution", {"stationary": [0.6, 0.4], "dModel": 2.5}),
     "a huge width": ("FocusAndDilution", {"stationary": [0.6, 0.4], "dModel": 1e9}),
     "a negative seed": ("FocusAndDilution", {"stationary": [0.6, 0.4], "seed": -1}),
-    "a start without a projection": ("FocusAndDilution", {"stationary": [0.6, 0.4], "start": {"embedding": [[1], [1]]}}),
-    "a reduced flow of a chain": ("FocusAndDilution", {"stationary": [0.6, 0.4], "optimiser": "reduced"}),
+    "a start without a projection": (
+        "FocusAndDilution",
+        {"stationary": [0.6, 0.4], "start": {"embedding": [[1], [1]]}},
+    ),
+    "a reduced flow of a chain": (
+        "FocusAndDilution",
+        {"stationary": [0.6, 0.4], "optimiser": "reduced"},
+    ),
 }
 _REFUSED = """([model, settings]) => {
   try {
@@ -188,7 +222,9 @@ def test_settings_that_cannot_be_used_are_refused_with_a_sentence(page, name):
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "'1'", "null", "{}", "[1]"])
-@pytest.mark.parametrize("place", ["lrDecoder", "lrAttention", "stay", "dModel", "initScale", "seed", "logitScale"])
+@pytest.mark.parametrize(
+    "place", ["lrDecoder", "lrAttention", "stay", "dModel", "initScale", "seed", "logitScale"]
+)
 def test_numbers_that_are_none_are_refused_with_a_sentence(page, place, value):
     script = f"""() => {{ try {{ FocusAndDilution.create({{ stationary: [0.6, 0.4], {place}: {value} }}); }}
       catch (error) {{ return [error.constructor.name, error.message]; }} return ["nothing", ""]; }}"""

@@ -1,4 +1,6 @@
-"""Records exported for the playground: what the file says, that the engine runs from it to the same place, and what is refused."""
+"""Records exported for the playground: what the file says, that the engine runs from it to the same
+place, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,19 @@ def page(browser):
 def records():
     small = saccade.Embedded(d_model=4, d_key=3)
     return {
-        "flow": saccade.flow(THREE, t1=100, lr_attention=0.5, n_times=8, keep=("attention", "decoder")),
+        "flow": saccade.flow(
+            THREE, t1=100, lr_attention=0.5, n_times=8, keep=("attention", "decoder")
+        ),
         "reduced flow": saccade.reduced_flow(THREE, t1=100, n_times=8),
         "training": saccade.train(
-            THREE, steps=20, momentum=0.9, lr_decoder=[0.5, 1.0], batch=np.inf, context=np.inf, seeds=[3, 4], dtype="float64"
+            THREE,
+            steps=20,
+            momentum=0.9,
+            lr_decoder=[0.5, 1.0],
+            batch=np.inf,
+            context=np.inf,
+            seeds=[3, 4],
+            dtype="float64",
         ),
         "flow of a chain": saccade.flow(CHAIN, t1=60, n_times=8, model=small, seeds=[2, 5]),
         "rank-one flow": saccade.reduced_flow(CHAIN, t1=60, n_times=8, model=small),
@@ -49,7 +60,10 @@ EXPECTED = {
 def test_a_record_is_written_as_the_page_reads_it(records, name, tmp_path):
     model, optimiser, n_values = EXPECTED[name]
     export_record(records[name], tmp_path / "run.json")
-    written = json.loads((tmp_path / "run.json").read_text(), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+    written = json.loads(
+        (tmp_path / "run.json").read_text(),
+        parse_constant=lambda text: pytest.fail(f"{text} is not JSON"),
+    )
     assert (written["saccade"], written["model"]) == ("playground-record", model)
     assert written["settings"]["optimiser"] == optimiser
     rows, tokens = np.shape(written["attention"])[1:]
@@ -66,9 +80,13 @@ def test_a_record_is_written_as_the_page_reads_it(records, name, tmp_path):
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name != "rank-one flow"])
 def test_the_engine_runs_from_the_exported_settings_to_the_exported_attention(page, records, name):
     written = playground_record(records[name])
-    engine = {"scan-and-snap": "ScanAndSnap", "focus-and-dilution": "FocusAndDilution"}[written["model"]]
+    engine = {"scan-and-snap": "ScanAndSnap", "focus-and-dilution": "FocusAndDilution"}[
+        written["model"]
+    ]
     runs = followed(page, engine, written["settings"], written["time"])
-    np.testing.assert_allclose([run["attention"] for run in runs], written["attention"], rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        [run["attention"] for run in runs], written["attention"], rtol=1e-6, atol=1e-12
+    )
     np.testing.assert_allclose([run["loss"] for run in runs], written["loss"], rtol=1e-6)
 
 
@@ -105,10 +123,22 @@ def test_a_run_that_diverged_ends_where_it_was_finite(records):
     ("change", "sentence"),
     [
         (lambda records: records["flow"].drop_vars("attention"), "must hold `attention`"),
-        (lambda records: saccade.flow(saccade.MarkovChain([[0.1, 0.9], [0.6, 0.4]]), t1=1, n_times=2), None),
-        (lambda records: saccade.flow(saccade.MarkovChain.random([0.5, 0.3, 0.2], seed=1), t1=1, n_times=2), "only lazy chains"),
         (
-            lambda records: saccade.flow(THREE, t1=1, n_times=2, model=saccade.Pairwise(residual=True)),
+            lambda records: saccade.flow(
+                saccade.MarkovChain([[0.1, 0.9], [0.6, 0.4]]), t1=1, n_times=2
+            ),
+            None,
+        ),
+        (
+            lambda records: saccade.flow(
+                saccade.MarkovChain.random([0.5, 0.3, 0.2], seed=1), t1=1, n_times=2
+            ),
+            "only lazy chains",
+        ),
+        (
+            lambda records: saccade.flow(
+                THREE, t1=1, n_times=2, model=saccade.Pairwise(residual=True)
+            ),
             "other settings of residual",
         ),
     ],

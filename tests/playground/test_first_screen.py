@@ -1,4 +1,6 @@
-"""The first screen of the playground at three widths, light and dark: it moves, it names what it shows, and nothing on it jumps."""
+"""The first screen of the playground at three widths, light and dark: it moves, it names what it
+shows, and nothing on it jumps.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,24 @@ MARKS = {
     "focus": "focus",
     "dilution": "dilution",
 }
-ALWAYS = ("#caption", "#picture", "#timeline .hill", "#timeline .ribbon", "#play")  # what is on the first screen, whatever its size
+ALWAYS = (
+    "#caption",
+    "#picture",
+    "#timeline .hill",
+    "#timeline .ribbon",
+    "#play",
+)  # what is on the first screen, whatever its size
 
 
-@pytest.fixture(scope="module", params=[(screen, scheme) for screen in SCREENS for scheme in SCHEMES], ids="-".join)
+@pytest.fixture(
+    scope="module",
+    params=[(screen, scheme) for screen in SCREENS for scheme in SCHEMES],
+    ids="-".join,
+)
 def screen(request, browser):
-    """A page of one size and scheme, which the tests of that size share; nothing may go wrong on it, and nothing leaves it."""
+    """A page of one size and scheme, which the tests of that size share; nothing may go wrong on
+    it, and nothing leaves it.
+    """
     from .conftest import Visit
 
     visit = Visit(browser)
@@ -35,7 +49,9 @@ def screen(request, browser):
     yield page
     visit.close()
     assert visit.errors == []
-    assert [url for url in visit.requests if not url.startswith(("file://", "data:", "blob:"))] == []
+    assert [
+        url for url in visit.requests if not url.startswith(("file://", "data:", "blob:"))
+    ] == []
 
 
 def _places(page, selectors=ALWAYS):
@@ -50,7 +66,10 @@ def _tell(page, name):
         name,
     )
     until(page, f"Page.playing && Page.run.model === Stories.byName('{name}').model")
-    until(page, f"Page.run.times.at(-1) === Stories.byName('{name}').change.end && Page.state.story === '{name}'")
+    until(
+        page,
+        f"Page.run.times.at(-1) === Stories.byName('{name}').change.end && Page.state.story === '{name}'",
+    )
 
 
 def _play_from(page, place):
@@ -74,7 +93,9 @@ def _play_at_speed(page, speed):
 @pytest.mark.parametrize("width, height", SCREENS.values(), ids=SCREENS)
 def test_nothing_of_the_picture_is_cut_off_when_the_page_opens(visit, width, height):
     page = visit("#v=2&story=focus", width=width, height=height)
-    assert page.evaluate("(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight)(document.getElementById('picture'))")
+    assert page.evaluate(
+        "(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight)(document.getElementById('picture'))"
+    )
 
 
 def test_it_plays_by_itself_and_the_picture_moves(screen):
@@ -82,7 +103,9 @@ def test_it_plays_by_itself_and_the_picture_moves(screen):
     _play_from(screen, 130)
     assert screen.evaluate("[scrollX, scrollY]") == [0, 0]
     again = "Page.playing || document.getElementById('play').click()"  # should a busy machine have come to the end before we look
-    until_it_moves(screen, screen.locator("#picture").bounding_box(), 0.002, lambda: screen.evaluate(again))  # a bar by a hundredth
+    until_it_moves(
+        screen, screen.locator("#picture").bounding_box(), 0.002, lambda: screen.evaluate(again)
+    )  # a bar by a hundredth
 
 
 def test_what_tells_the_story_is_on_the_first_screen_and_nothing_is_wider(screen):
@@ -112,7 +135,9 @@ def test_the_mark_of_a_story_is_named_in_view_and_its_sentences_are_whole(screen
     }""",
     )
     assert said == {"mark": MARKS[story], "cut": []}
-    stage = screen.evaluate("TheoryView.stages(Page.run).find((one) => one.name === Stories.byName(Page.state.story).mark)")
+    stage = screen.evaluate(
+        "TheoryView.stages(Page.run).find((one) => one.name === Stories.byName(Page.state.story).mark)"
+    )
     screen.evaluate(
         "(time) => { const moment = document.getElementById('moment'); moment.value = Math.ceil(Page.run.placeOf(time));"
         " moment.dispatchEvent(new Event('input')); }",
@@ -132,7 +157,8 @@ def test_numbers_of_any_length_are_whole_and_move_nothing(screen):
 
     def shown(time, loss):
         screen.evaluate(
-            "(said) => ['now', 'loss'].forEach((id, at) => { document.getElementById(id).textContent = said[at]; })", [time, loss]
+            "(said) => ['now', 'loss'].forEach((id, at) => { document.getElementById(id).textContent = said[at]; })",
+            [time, loss],
         )
         cut = "(one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1"
         assert not screen.locator("#numbers").evaluate(cut)
@@ -148,7 +174,10 @@ def test_a_short_stage_is_named_before_it_comes_where_the_next_one_has_room(visi
     names = page.locator(".stage-name").evaluate_all(f"(all) => all.map({visible})")
     assert names == ["condensing", "waiting", "focus", "dilution"]
     edges = "(all) => all.map((one) => { const { left, right } = one.getBoundingClientRect(); return [left, right]; })"
-    assert all(one[1] < other[0] for one, other in pairwise(page.locator(".stage-name").evaluate_all(edges)))
+    assert all(
+        one[1] < other[0]
+        for one, other in pairwise(page.locator(".stage-name").evaluate_all(edges))
+    )
 
 
 def test_dragging_a_bar_while_it_plays_neither_scrolls_nor_moves_anything_nor_stops_it(screen):
@@ -159,7 +188,9 @@ def test_dragging_a_bar_while_it_plays_neither_scrolls_nor_moves_anything_nor_st
     bar.scroll_into_view_if_needed()
     track = bar.locator(".law-track").bounding_box()
     scrolled, places = screen.evaluate("scrollY"), _places(screen)
-    charts = screen.evaluate("{ window.charts = [...document.querySelectorAll('#picture figure')]; charts.length }")
+    charts = screen.evaluate(
+        "{ window.charts = [...document.querySelectorAll('#picture figure')]; charts.length }"
+    )
     x, bottom = track["x"] + track["width"] / 2, track["y"] + track["height"]
     screen.mouse.move(x, bottom - 4)
     screen.mouse.down()
@@ -181,8 +212,15 @@ def test_few_tab_stops_come_before_the_stage_and_space_plays(screen):
     screen.evaluate("(link) => { document.activeElement.blur(); location.hash = link; }", STILL)
     until(screen, "Page.state.story === '' && Page.settled")
     stops = 0
-    screen.locator("#skip").focus()  # the first; the browser would go on from where a test before left off
-    assert screen.evaluate("document.querySelector('a, button, input, select, summary, [tabindex]').id") == "skip"
+    screen.locator(
+        "#skip"
+    ).focus()  # the first; the browser would go on from where a test before left off
+    assert (
+        screen.evaluate(
+            "document.querySelector('a, button, input, select, summary, [tabindex]').id"
+        )
+        == "skip"
+    )
     while not screen.evaluate("document.activeElement.closest('.stage') !== null"):
         stops += 1
         assert stops <= 10
@@ -195,7 +233,9 @@ def test_few_tab_stops_come_before_the_stage_and_space_plays(screen):
 
 
 def test_a_frame_leaves_time_for_fifty_a_second(screen):
-    """Over a whole film at the highest speed, which leaves most to draw anew; over several where a busy machine skips frames."""
+    """Over a whole film at the highest speed, which leaves most to draw anew; over several where a
+    busy machine skips frames.
+    """
     _tell(screen, "snapping")
     until(screen, "Page.run.done")
     _play_at_speed(screen, 4)

@@ -1,4 +1,6 @@
-"""The playground in a real Chromium: it plays, its laws can be dragged, and it works on a phone, in the dark and without motion."""
+"""The playground in a real Chromium: it plays, its laws can be dragged, and it works on a phone, in
+the dark and without motion.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,20 @@ def test_the_bars_on_the_page_are_the_attention_of_the_run(visit):
     page = visit("#v=2&model=scan-and-snap&time=100")
     until(page, "Page.settled")
     paths = page.eval_on_selector_all(
-        "#picture figure:first-child [class^=chart-fill]", "all => all.map((one) => one.getAttribute('d'))"
+        "#picture figure:first-child [class^=chart-fill]",
+        "all => all.map((one) => one.getAttribute('d'))",
     )
-    bars = sorted(re.findall(r"M([\d.]+) ([\d.]+)V([\d.]+)", " ".join(paths)), key=lambda bar: float(bar[0]))
+    bars = sorted(
+        re.findall(r"M([\d.]+) ([\d.]+)V([\d.]+)", " ".join(paths)), key=lambda bar: float(bar[0])
+    )
     heights = [float(foot) - float(top) for _, foot, top in bars]
-    expected = page.evaluate("Moments.at(Page.run, Page.place).attention[0].filter((share) => share > 0)")
+    expected = page.evaluate(
+        "Moments.at(Page.run, Page.place).attention[0].filter((share) => share > 0)"
+    )
     assert len(heights) == len(expected) == 4
-    assert [h / heights[0] for h in heights] == pytest.approx([e / expected[0] for e in expected], abs=0.01)
+    assert [h / heights[0] for h in heights] == pytest.approx(
+        [e / expected[0] for e in expected], abs=0.01
+    )
 
 
 def test_a_run_is_the_same_at_any_speed(visit):
@@ -74,7 +83,9 @@ def test_arrow_keys_move_a_chance_and_the_law_still_adds_up_to_one(visit):
     law = page.evaluate(LAW)[0]
     assert sum(law) == pytest.approx(1, abs=1e-12)
     assert min(law) >= 0.005 - 1e-12
-    assert page.evaluate("Page.run.seen[0].attention[0].slice(0, 4)") == pytest.approx(law, abs=1e-12)
+    assert page.evaluate("Page.run.seen[0].attention[0].slice(0, 4)") == pytest.approx(
+        law, abs=1e-12
+    )
 
 
 def test_dragging_a_bar_moves_its_chance_to_the_pointer(visit):
@@ -96,7 +107,9 @@ def test_more_classes_and_tokens_make_more_bars(visit):
     page.locator("#field-classes").press("End")
     page.locator("#field-distinct").press("Home")
     until(page, "Page.settled")
-    assert page.evaluate("Page.run.task.tokenProb.map((row) => row.filter((p) => p > 0).length)") == [2, 2, 2, 2]
+    assert page.evaluate(
+        "Page.run.task.tokenProb.map((row) => row.filter((p) => p > 0).length)"
+    ) == [2, 2, 2, 2]
     expect(page.locator("#picture figure")).to_have_count(4)
     expect(page.locator(".law-bar")).to_have_count(8)
 
@@ -116,7 +129,9 @@ def test_every_dynamics_lowers_the_loss(visit, optimiser):
 def test_nothing_is_wider_than_a_phone(visit, link):
     page = visit(link, width=360, height=740)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    sizes = page.eval_on_selector_all("svg text", "all => all.map((one) => parseFloat(getComputedStyle(one).fontSize))")
+    sizes = page.eval_on_selector_all(
+        "svg text", "all => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"
+    )
     assert min(sizes) >= 11
 
 
@@ -143,7 +158,9 @@ def test_text_and_lines_stand_out_in_light_and_dark(visit, scheme):
     )
     for name in ("--ink", "--soft", "--accent", "--bad"):  # WCAG's 4.5 for text
         assert page.evaluate(_CONTRAST, [name, "--ground"]) >= 4.5, name
-    for index in range(3):  # and its 3 for what a drawing needs; lighter ones carry a marker and a name
+    for index in range(
+        3
+    ):  # and its 3 for what a drawing needs; lighter ones carry a marker and a name
         assert page.evaluate(_CONTRAST, [f"--series-{index}", "--ground"]) >= 3, index
 
 
@@ -167,7 +184,10 @@ def test_every_control_has_a_name_and_can_be_reached(visit):
     assert nameless == []
     page.get_by_role("tab", name="Scan and Snap").focus()
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("[Page.state.model, document.activeElement.id]") == ["focus-and-dilution", "tab-focus-and-dilution"]
+    assert page.evaluate("[Page.state.model, document.activeElement.id]") == [
+        "focus-and-dilution",
+        "tab-focus-and-dilution",
+    ]
     for _ in range(7):  # six stories, then the stage
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
@@ -186,8 +206,12 @@ _FRAMES = """() => new Promise((done) => {
 
 
 def _processor_seconds(session):
-    """What the page has computed, laid out and drawn, in seconds that it had a processor, whatever else the machine does."""
-    return {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}["TaskDuration"]
+    """What the page has computed, laid out and drawn, in seconds that it had a processor, whatever
+    else the machine does.
+    """
+    return {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}[
+        "TaskDuration"
+    ]
 
 
 @pytest.mark.parametrize("link", [STILL, FOCUS])

@@ -1,4 +1,6 @@
-"""The playground's links: a view comes back as it was, and whatever else is in a link is answered with a sentence."""
+"""The playground's links: a view comes back as it was, and whatever else is in a link is answered
+with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from tests.browser import expect
 
 from .conftest import until
 
-SHOWN = "({ state: Page.state, seen: Moments.at(Page.run, Page.place), settings: Page.run.settings })"
+SHOWN = (
+    "({ state: Page.state, seen: Moments.at(Page.run, Page.place), settings: Page.run.settings })"
+)
 
 
 def _messages(page):
@@ -64,12 +68,20 @@ def test_the_link_follows_the_page_and_the_page_follows_the_link(visit):
 
 
 def test_the_copied_link_is_the_page_s_own(visit):
-    page = visit("#v=2&model=scan-and-snap&classes=3", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(
+        "#v=2&model=scan-and-snap&classes=3", permissions=["clipboard-read", "clipboard-write"]
+    )
     page.get_by_role("button", name="Copy link").click()
     until(page, "document.getElementById('share-answer').textContent !== ''")
-    expect(page.locator("#share-answer")).to_contain_text("send the file along", use_inner_text=True)
+    expect(page.locator("#share-answer")).to_contain_text(
+        "send the file along", use_inner_text=True
+    )
     field = page.locator("#share-link")
-    copied = field.input_value() if field.is_visible() else page.evaluate("navigator.clipboard.readText()")
+    copied = (
+        field.input_value()
+        if field.is_visible()
+        else page.evaluate("navigator.clipboard.readText()")
+    )
     assert copied == page.url
     assert "classes=3" in copied
 
@@ -111,7 +123,10 @@ def test_a_malformed_link_is_answered_with_a_sentence_and_the_default(visit):
     page = visit()
     default = page.evaluate("Page.state")
     for link, words in BAD.items():
-        page.evaluate("(link) => { document.getElementById('messages').replaceChildren(); location.hash = link; }", link)
+        page.evaluate(
+            "(link) => { document.getElementById('messages').replaceChildren(); location.hash = link; }",
+            link,
+        )
         until(page, "document.getElementById('messages').textContent !== ''")
         assert words in _messages(page), (link, _messages(page))
         assert page.evaluate("Page.state") == default, link

@@ -1,4 +1,6 @@
-"""Records on the playground: laid beside the live run when they are good, answered with a sentence when they are not."""
+"""Records on the playground: laid beside the live run when they are good, answered with a sentence
+when they are not.
+"""
 
 from __future__ import annotations
 
@@ -67,22 +69,36 @@ def test_a_dropped_record_is_laid_beside_the_run_that_its_settings_make(page):
     expect(page.locator("#record-name")).to_contain_text("mine.json", use_inner_text=True)
     until(page, "Page.run.settings.lrAttention === 2")  # computed after the name is shown
     assert page.evaluate("Page.run.settings.tokenProb") == PROB
-    expect(page.locator("#controls fieldset:visible")).to_have_count(1)  # the rates; data and start are the record's
+    expect(page.locator("#controls fieldset:visible")).to_have_count(
+        1
+    )  # the rates; data and start are the record's
     page.locator("#moment").fill("400")
     until(page, "Page.shown === 400")
-    assert page.evaluate("Page.run.seen.at(-1).attention")[0] == pytest.approx(record["attention"][-1][0], rel=1e-6)
-    tops = [[float(part.split("h")[0]) for part in _bars(page, group).split("V")[1::2]] for group in (0, 6)]
+    assert page.evaluate("Page.run.seen.at(-1).attention")[0] == pytest.approx(
+        record["attention"][-1][0], rel=1e-6
+    )
+    tops = [
+        [float(part.split("h")[0]) for part in _bars(page, group).split("V")[1::2]]
+        for group in (0, 6)
+    ]
     assert tops[0] == pytest.approx(tops[1], abs=0.2)  # pixels
     expect(page.locator("#lines figure:first-child .chart-dots")).to_have_count(2)
     assert "the" in page.locator("#picture figure").first.inner_text()
     page.get_by_role("button", name="Remove the record").click()
-    until(page, "Page.run.settings.lrAttention === 2 && document.querySelectorAll('.chart-dots').length === 0")
+    until(
+        page,
+        "Page.run.settings.lrAttention === 2 && document.querySelectorAll('.chart-dots').length === 0",
+    )
     expect(page.locator("#controls fieldset:visible")).to_have_count(3)
 
 
 def test_a_run_exported_by_python_lies_on_the_live_run(page):
     chain = saccade.MarkovChain.lazy([0.5, 0.3, 0.2], stay=0.4)
-    record = playground_record(saccade.flow(chain, t1=60, n_times=12, model=saccade.Embedded(d_model=4, d_key=3, init_scale=1e-2)))
+    record = playground_record(
+        saccade.flow(
+            chain, t1=60, n_times=12, model=saccade.Embedded(d_model=4, d_key=3, init_scale=1e-2)
+        )
+    )
     _drop(page, record)
     until(page, "Page.state.model === 'focus-and-dilution'")
     page.locator("#moment").fill("400")
@@ -97,12 +113,21 @@ def test_a_run_exported_by_python_lies_on_the_live_run(page):
 
 def test_classes_of_a_record_keep_their_names(page):
     rows = [{"class": "day", "sun": 0.6, "sky": 0.4}, {"class": "night", "moon": 0.6, "sky": 0.4}]
-    _drop(page, playground_record(saccade.reduced_flow(saccade.SequenceClasses.from_table(rows), t1=10, n_times=4)))
+    _drop(
+        page,
+        playground_record(
+            saccade.reduced_flow(saccade.SequenceClasses.from_table(rows), t1=10, n_times=4)
+        ),
+    )
     for place, words in enumerate((("Class day", "sun"), ("Class night", "moon"))):
         for word in words:
-            expect(page.locator("#picture figure").nth(place)).to_contain_text(word, use_inner_text=True)
+            expect(page.locator("#picture figure").nth(place)).to_contain_text(
+                word, use_inner_text=True
+            )
     assert page.locator("#row option").all_inner_texts() == ["Class day", "Class night"]
-    expect(page.locator("#lines")).to_contain_text("class night", use_inner_text=True)  # of the attention on common tokens
+    expect(page.locator("#lines")).to_contain_text(
+        "class night", use_inner_text=True
+    )  # of the attention on common tokens
 
 
 def test_a_rate_outside_the_limits_is_said_and_the_record_is_shown(page):
@@ -130,9 +155,9 @@ def test_markup_in_names_is_text_and_runs_nothing(page):
     assert page.evaluate("window.hacked") is None
     expect(page.locator("main img, main script, #picture script")).to_have_count(0)
     expect(page.locator(".chart-tip:visible")).to_contain_text("<img", use_inner_text=True)
-    assert "<script" not in page.evaluate("ChartSave.toSVG(document.querySelector('#lines svg'), '<script>')").replace(
-        "&lt;script", ""
-    )
+    assert "<script" not in page.evaluate(
+        "ChartSave.toSVG(document.querySelector('#lines svg'), '<script>')"
+    ).replace("&lt;script", "")
 
 
 def _bad(record):
@@ -156,7 +181,9 @@ def _bad(record):
         json.dumps(record | {"time": list(range(100_000))}): "at most 5000",
         json.dumps(record | {"time": "now"}): "`time` must be a list of numbers",
         json.dumps(record | {"attention": many}): "up to 2000 tokens",
-        json.dumps(record | {"attention": record["attention"][:-1]}): "one entry for each of the 6 times",
+        json.dumps(
+            record | {"attention": record["attention"][:-1]}
+        ): "one entry for each of the 6 times",
         json.dumps(record | {"attention": [[[1e300] * wide] * 2] * 6}): "numbers from 0 to 1",
         json.dumps(record | {"attention": [[["x"] * wide] * 2] * 6}): "numbers from 0 to 1",
         json.dumps(record | {"loss": [1]}): "`loss` must have one number",
@@ -183,5 +210,7 @@ def test_huge_losses_and_values_are_drawn_without_breaking_the_page(page):
     until(page, "!document.getElementById('record-shown').hidden")
     page.locator("#moment").fill("200")
     until(page, "Page.shown === 200")
-    paths = page.eval_on_selector_all("#lines path", "all => all.map((one) => one.getAttribute('d'))")
+    paths = page.eval_on_selector_all(
+        "#lines path", "all => all.map((one) => one.getAttribute('d'))"
+    )
     assert not [path for path in paths if "NaN" in path or "Infinity" in path]

@@ -35,7 +35,10 @@ def test_it_listens_on_loopback_only(server):
 
 
 def test_the_engine_is_served_as_it_stands_on_disk(server):
-    for name, content_type in (("scan_and_snap.js", "text/javascript"), ("integrate.js", "text/javascript")):
+    for name, content_type in (
+        ("scan_and_snap.js", "text/javascript"),
+        ("integrate.js", "text/javascript"),
+    ):
         answer, body = asked(server, f"/playground/{name}")
         assert answer.status == 200
         assert answer.getheader("Content-Type") == f"{content_type}; charset=utf-8"
@@ -51,14 +54,22 @@ def test_the_root_leads_to_the_page_and_a_query_changes_nothing(server):
 def test_the_served_page_runs_under_the_servers_policy(server, browser):
     errors, asked_for = [], []
     page = browser.new_page()
-    page.on("console", lambda message: message.type in ("error", "warning") and errors.append(message.text))
+    page.on(
+        "console",
+        lambda message: message.type in ("error", "warning") and errors.append(message.text),
+    )
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: asked_for.append(request.url))
     page.goto(f"http://127.0.0.1:{server.server_port}/")
-    assert page.evaluate("ScanAndSnap.create({ tokenProb: [[0.5, 0.5]] }).observe().attention[0][1]") == 0.5
+    assert (
+        page.evaluate("ScanAndSnap.create({ tokenProb: [[0.5, 0.5]] }).observe().attention[0][1]")
+        == 0.5
+    )
     page.close()
     assert errors == []
-    assert {url.split("/")[2] for url in asked_for if url.startswith("http")} == {f"127.0.0.1:{server.server_port}"}
+    assert {url.split("/")[2] for url in asked_for if url.startswith("http")} == {
+        f"127.0.0.1:{server.server_port}"
+    }
 
 
 def test_head_gives_the_headers_without_the_file(server):
@@ -94,23 +105,41 @@ def test_nothing_outside_the_list_is_given(server, path):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1.evil.example:{port}", "127.0.0.1:1", "[::1]:{port}", ""]
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1.evil.example:{port}",
+        "127.0.0.1:1",
+        "[::1]:{port}",
+        "",
+    ],
 )
 def test_a_foreign_host_name_is_refused(server, host):
-    answer, body = asked(server, "/playground/integrate.js", Host=host.format(port=server.server_port))
+    answer, body = asked(
+        server, "/playground/integrate.js", Host=host.format(port=server.server_port)
+    )
     assert answer.status == 421
     assert b"Integrate" not in body
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_loopback_names_are_answered(server, host):
-    assert asked(server, "/playground/integrate.js", Host=f"{host}:{server.server_port}")[0].status == 200
+    assert (
+        asked(server, "/playground/integrate.js", Host=f"{host}:{server.server_port}")[0].status
+        == 200
+    )
 
 
 def test_no_host_or_two_of_them_are_refused(server):
     for hosts in (b"", f"Host: localhost:{server.server_port}\r\nHost: evil.example\r\n".encode()):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=ANSWER) as connection:
-            connection.sendall(b"GET /playground/integrate.js HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
+        with socket.create_connection(
+            ("127.0.0.1", server.server_port), timeout=ANSWER
+        ) as connection:
+            connection.sendall(
+                b"GET /playground/integrate.js HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n"
+            )
             assert b" 421 " in connection.recv(4096).split(b"\r\n")[0]
 
 

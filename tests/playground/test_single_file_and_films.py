@@ -1,4 +1,6 @@
-"""The playground as one file, and its stories as films: both open without this package, and show what the page shows."""
+"""The playground as one file, and its stories as films: both open without this package, and show
+what the page shows.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def test_it_opens_from_anywhere_offline_and_tells_a_story_by_its_link(one_file, 
     errors, requests = [], []
     context = browser.new_context(offline=True)
     page = context.new_page()
-    page.on("console", lambda message: message.type in ("error", "warning") and errors.append(message.text))
+    page.on(
+        "console",
+        lambda message: message.type in ("error", "warning") and errors.append(message.text),
+    )
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
     for name, story in stories().items():
@@ -58,7 +63,9 @@ def test_it_opens_from_anywhere_offline_and_tells_a_story_by_its_link(one_file, 
         assert "&law" not in page.url
     context.close()
     assert errors == []
-    assert {url.split("#")[0] for url in requests if not url.startswith(("data:", "blob:", "about:"))} == {one_file.as_uri()}
+    assert {
+        url.split("#")[0] for url in requests if not url.startswith(("data:", "blob:", "about:"))
+    } == {one_file.as_uri()}
 
 
 def test_stories_in_python_have_the_words_laws_and_defaults_of_the_page(visit):
@@ -75,7 +82,9 @@ def test_stories_in_python_have_the_words_laws_and_defaults_of_the_page(visit):
             for law, fitting in zip(story["change"]["law"], one["fitting"], strict=True):
                 assert law == pytest.approx(fitting, abs=1e-4)
         assert one["settings"]["lrDecoder"] == 1  # what the film takes for granted
-        assert one["settings"].get("initScale") == (0.001 if story["model"] == "focus-and-dilution" else 0.1)
+        assert one["settings"].get("initScale") == (
+            0.001 if story["model"] == "focus-and-dilution" else 0.1
+        )
 
 
 @pytest.mark.parametrize("name", ["snapping", "focus"])
@@ -119,13 +128,19 @@ def test_a_link_copied_on_loopback_says_that_others_cannot_open_it(browser):
         page.goto(f"http://127.0.0.1:{server.server_port}/playground/index.html#v=2")
         page.get_by_role("button", name="Copy link").click()
         until(page, "document.getElementById('share-answer').textContent !== ''")
-        expect(page.locator("#share-answer")).to_contain_text("opens on this computer only", use_inner_text=True)
-        expect(page.locator("#share-answer")).to_contain_text("saccade play --out", use_inner_text=True)
+        expect(page.locator("#share-answer")).to_contain_text(
+            "opens on this computer only", use_inner_text=True
+        )
+        expect(page.locator("#share-answer")).to_contain_text(
+            "saccade play --out", use_inner_text=True
+        )
         page.close()
         server.shutdown()
 
 
-def test_the_record_button_saves_a_film_that_moves_and_looks_like_the_page(one_file, browser, tmp_path):
+def test_the_record_button_saves_a_film_that_moves_and_looks_like_the_page(
+    one_file, browser, tmp_path
+):
     Image = pytest.importorskip("PIL.Image")
     context = browser.new_context(accept_downloads=True, viewport={"width": 900, "height": 800})
     page = context.new_page()
@@ -138,7 +153,9 @@ def test_the_record_button_saves_a_film_that_moves_and_looks_like_the_page(one_f
     assert found.value.suggested_filename == "saccade-snapping.webm"
     content = found.value.path().read_bytes()
     assert content.startswith(bytes.fromhex("1a45dfa3"))  # Matroska's mark, of which WebM is a kind
-    assert content.count(bytes.fromhex("a30100000000")) > 25 * seconds  # blocks of a frame each, with a size in eight bytes
+    assert (
+        content.count(bytes.fromhex("a30100000000")) > 25 * seconds
+    )  # blocks of a frame each, with a size in eight bytes
     expect(page.get_by_role("button", name="Record film")).to_be_enabled()
     screen = context.new_page()
     film = f"data:video/webm;base64,{base64.b64encode(content).decode()}"
@@ -162,9 +179,14 @@ def test_the_record_button_saves_a_film_that_moves_and_looks_like_the_page(one_f
     stage, picture = page.locator(".stage").bounding_box(), page.locator("#picture").bounding_box()
     shown = Image.open(io.BytesIO(page.screenshot(clip=picture))).convert("L")
     frame = Image.open(io.BytesIO(base64.b64decode(last.split(",")[1]))).convert("L")
-    scale, left = frame.width / (stage["width"] + 24), picture["x"] - stage["x"] + 12  # a margin of 12 on either side
+    scale, left = (
+        frame.width / (stage["width"] + 24),
+        picture["x"] - stage["x"] + 12,
+    )  # a margin of 12 on either side
     top = picture["y"] - stage["y"]
     box = [scale * one for one in (left, top, left + picture["width"], top + picture["height"])]
-    seen, filmed = ((np.asarray(one) < 60).sum() for one in (shown, frame.resize(shown.size, box=box)))
+    seen, filmed = (
+        (np.asarray(one) < 60).sum() for one in (shown, frame.resize(shown.size, box=box))
+    )
     assert 0.75 < filmed / seen < 1.5  # ink: the outlines have locked
     context.close()

@@ -1,4 +1,6 @@
-"""The six stories: each sets what it says, plays, and what it tells the reader to look at is what the run does."""
+"""The six stories: each sets what it says, plays, and what it tells the reader to look at is what
+the run does.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from tests.browser import expect
 
 from .conftest import until
 
-TITLES = ("What is scanning?", "Why it snaps", "Why frequent tokens win", "Condensation", "Focus", "Dilution")
+TITLES = (
+    "What is scanning?",
+    "Why it snaps",
+    "Why frequent tokens win",
+    "Condensation",
+    "Focus",
+    "Dilution",
+)
 LEAST_SECONDS = 1.8  # that a sentence of eighty letters is on the page: what a fluent reader needs
 _BEGINS = """() => {
   const story = Stories.byName(Page.state.story), pace = Pace.shares(Page.run.way), times = TheoryView.times(Page.run);
@@ -29,7 +38,9 @@ def told(visit):
             page.evaluate("Stories.byName(Page.state.story).look[0].say"), use_inner_text=True
         )
         page.evaluate("Page.run.advance(1e9, 1e9)")
-        run = page.evaluate("({ seen: Page.run.seen, marks: TheoryView.times(Page.run), task: Page.run.task, state: Page.state })")
+        run = page.evaluate(
+            "({ seen: Page.run.seen, marks: TheoryView.times(Page.run), task: Page.run.task, state: Page.state })"
+        )
         run["time"] = np.array([one["time"] for one in run["seen"]])
         for name in ("attention", "loss", "singularValues"):
             run[name] = np.array([one[name] for one in run["seen"]])
@@ -73,7 +84,9 @@ def test_every_sentence_is_said_in_its_turn_and_long_enough_to_be_read(told, tit
 def test_scanning_common_tokens_fall_and_distinct_ones_rise(told):
     _, run = told("What is scanning?")
     common = np.array(run["task"]["common"])
-    start, end = run["attention"][[0, -1]][..., : len(common)]  # then come the query and the next tokens, which no context shows
+    start, end = run["attention"][[0, -1]][
+        ..., : len(common)
+    ]  # then come the query and the next tokens, which no context shows
     onset = run["attention"][np.searchsorted(run["time"], run["marks"]["onset"])][:, : len(common)]
     assert (end[:, common] < start[:, common]).all()
     frequent = start * ~common == (start * ~common).max(axis=1, keepdims=True)
@@ -85,7 +98,9 @@ def test_snapping_attention_has_lost_its_speed_at_the_onset(told):
     page, run = told("Why it snaps")
     moved = np.abs(np.diff(run["attention"], axis=0)).sum(axis=(1, 2))
     speed = moved / np.diff(run["time"])
-    assert speed == pytest.approx(page.evaluate("Timeline.speeds(Page.run.seen.map((one) => one.attention), Page.run.times)"))
+    assert speed == pytest.approx(
+        page.evaluate("Timeline.speeds(Page.run.seen.map((one) => one.attention), Page.run.times)")
+    )
     onset = np.searchsorted(run["time"], run["marks"]["onset"])
     assert speed[onset] < 0.1 * speed.max()
     assert moved[:onset].sum() > 0.6 * moved.sum()
@@ -131,10 +146,16 @@ def test_condensation_lifts_one_direction_while_attention_stands_still(told):
     assert (growth[1:] < 2).all()
     condensed = np.searchsorted(run["time"], 1.1 * run["marks"]["condensed"])
     assert abs(run["attention"][condensed] - np.array(run["task"]["stationary"])).max() < 0.005
-    speed = page.evaluate("Timeline.speeds(Page.run.seen.map((one) => one.attention), Page.run.times)")
-    assert speed[-1] == max(speed) > 0  # a hill that is seen to rise: attention moves, by less than .001
+    speed = page.evaluate(
+        "Timeline.speeds(Page.run.seen.map((one) => one.attention), Page.run.times)"
+    )
+    assert (
+        speed[-1] == max(speed) > 0
+    )  # a hill that is seen to rise: attention moves, by less than .001
     assert abs(run["attention"] - run["attention"][0]).max() < 0.001
-    assert "attention has hardly moved yet" in page.evaluate("Stories.byName('condensation').look.at(-1).say")
+    assert "attention has hardly moved yet" in page.evaluate(
+        "Stories.byName('condensation').look.at(-1).say"
+    )
     assert run["loss"][condensed] < run["task"]["unigramLoss"] + 0.1
     assert abs(_arrows(page, 0)[:, 1]).max() > 0.2
     assert abs(_arrows(page, int(condensed))[:, 1]).max() < 0.02
@@ -146,7 +167,9 @@ def test_focus_is_marked_where_attention_moves_and_goes_past_its_peak(told):
     change = abs(run["attention"] - run["attention"][0]).max(axis=(1, 2))
     begun = run["time"][np.argmax(change >= 0.02)]
     assert run["marks"]["focused"] == pytest.approx(begun, rel=0.03)
-    assert run["marks"]["focused"] > page.evaluate("Page.run.theory.focusOnset")  # where queries have grown, long before
+    assert run["marks"]["focused"] > page.evaluate(
+        "Page.run.theory.focusOnset"
+    )  # where queries have grown, long before
     peak = on_frequent[:, 1:].mean(axis=1).argmax()
     assert run["marks"]["diluted"] == pytest.approx(run["time"][peak], rel=0.03)
     assert (on_frequent[peak] > on_frequent[0] + 0.1).all()  # every row is seen to turn
@@ -160,7 +183,12 @@ def test_dilution_turns_rare_queries_away_and_then_the_diagonal_lights(told):
     assert (on_frequent[-1] < on_frequent[0] - 0.1).all()
     opened = np.searchsorted(run["time"], run["marks"]["opened"])
     assert run["singularValues"][opened, 1] > 0.5 * run["singularValues"][opened, 0]
-    assert run["marks"]["condensed"] < run["marks"]["focused"] < run["marks"]["diluted"] < run["marks"]["opened"]
+    assert (
+        run["marks"]["condensed"]
+        < run["marks"]["focused"]
+        < run["marks"]["diluted"]
+        < run["marks"]["opened"]
+    )
     assert (np.diagonal(run["attention"][-1]) > 0.6).all()
     assert abs(_arrows(page, -1)[:, 1]).max() > 0.4
 
@@ -169,7 +197,10 @@ def test_the_key_names_rims_only_while_theory_draws_them(told):
     page, run = told("Dilution")
     key, guide = page.locator("#key"), page.evaluate("Page.run.theory.guideUntil")
     assert run["time"][-1] > guide
-    for time, said in ((0.9 * guide, "dashes and rims: theory with one direction"), (1.1 * guide, "ends at time")):
+    for time, said in (
+        (0.9 * guide, "dashes and rims: theory with one direction"),
+        (1.1 * guide, "ends at time"),
+    ):
         place = int(page.evaluate(f"Page.run.placeOf({time})"))
         page.locator("#moment").fill(str(place))
         until(page, "Page.settled")

@@ -14,7 +14,9 @@ GROUPS = {"left": [0, 2, 3], "right": [4, 5], "both": [2, 4]}
 
 
 def record() -> xr.Dataset:
-    """Causal maps; the last sequence is padded, and head 3 of layer 1 maps `right` to `left` from the second observation on."""
+    """Causal maps; the last sequence is padded, and head 3 of layer 1 maps `right` to `left` from
+    the second observation on.
+    """
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(N_TIMES, N_SEQUENCES, N_LAYERS, N_HEADS, LENGTH, LENGTH))
     scores[1, :, 1, 3, 4:6, [0, 2, 3]] += 9
@@ -22,7 +24,9 @@ def record() -> xr.Dataset:
     maps = raised / raised.sum(-1, keepdims=True)
     maps[:, 2, :, :, 5:] = np.nan
     axes = ("time", "sequence", "layer", "head", "map_query", "key")
-    return xr.Dataset({"attention_map": (axes, maps)}, coords={"time": [0, 9], "map_query": np.arange(LENGTH)})
+    return xr.Dataset(
+        {"attention_map": (axes, maps)}, coords={"time": [0, 9], "map_query": np.arange(LENGTH)}
+    )
 
 
 def test_attention_between_groups_is_the_mean_over_their_queries():
@@ -31,7 +35,9 @@ def test_attention_between_groups_is_the_mean_over_their_queries():
     assert found.attention.dims == ("time", "layer", "head", "of", "on")
     for of, queries in GROUPS.items():
         for on, keys in GROUPS.items():
-            rows = [maps[1, s, 1, 4, q] for s in range(N_SEQUENCES) for q in queries if s < 2 or q < 5]
+            rows = [
+                maps[1, s, 1, 4, q] for s in range(N_SEQUENCES) for q in queries if s < 2 or q < 5
+            ]
             expected = np.mean([sum(row[k] for k in keys) for row in rows])
             even = np.mean([sum(row[k] > 0 for k in keys) / (row > 0).sum() for row in rows])
             here = found.isel(time=1, layer=1, head=4).sel(of=of, on=on)
@@ -49,13 +55,18 @@ def test_masks_may_differ_between_sequences():
     mask = np.zeros((N_SEQUENCES, LENGTH), bool)
     mask[:, [4, 5]] = True
     same = saccade.group_attention(record(), {"right": mask, "left": [0, 2, 3]})
-    xr.testing.assert_allclose(same, saccade.group_attention(record(), {"right": [4, 5], "left": [0, 2, 3]}))
+    xr.testing.assert_allclose(
+        same, saccade.group_attention(record(), {"right": [4, 5], "left": [0, 2, 3]})
+    )
     mask[1] = False
     other = saccade.group_attention(record(), {"right": mask, "left": [0, 2, 3]})
     assert (abs(other.attention - same.attention).sel(of="right", on="left") > 1e-6).all()
 
 
-@pytest.mark.parametrize("groups", [{"left": [LENGTH]}, {"left": []}, {"left": "all"}, {"left": [True]}, {}, [0], {"left": [0.5]}])
+@pytest.mark.parametrize(
+    "groups",
+    [{"left": [LENGTH]}, {"left": []}, {"left": "all"}, {"left": [True]}, {}, [0], {"left": [0.5]}],
+)
 def test_what_is_no_group_is_named(groups):
     with pytest.raises(InputError, match="groups"):
         saccade.group_attention(record(), groups)
@@ -63,7 +74,9 @@ def test_what_is_no_group_is_named(groups):
 
 def test_rows_that_were_not_kept_are_said():
     some = record().isel(map_query=[0, 6])
-    with pytest.raises(InputError, match="no row of the maps that were kept belongs to a token of `right`"):
+    with pytest.raises(
+        InputError, match="no row of the maps that were kept belongs to a token of `right`"
+    ):
         saccade.group_attention(some, GROUPS)
     with pytest.raises(InputError, match="must hold attention maps"):
         saccade.group_attention(xr.Dataset(), GROUPS)

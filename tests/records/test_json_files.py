@@ -14,7 +14,14 @@ import pytest
 
 from saccade import InputError
 from saccade.records import json_files
-from saccade.records.json_files import json_ready, parsed_json, read_json, read_sealed, write_json, write_sealed
+from saccade.records.json_files import (
+    json_ready,
+    parsed_json,
+    read_json,
+    read_sealed,
+    write_json,
+    write_sealed,
+)
 
 
 def test_numbers_that_json_does_not_have_are_null_or_text_and_those_of_numpy_are_plain():
@@ -42,7 +49,10 @@ def test_what_was_written_is_read_back(tmp_path):
 )
 def test_damaged_and_hostile_files_are_refused_in_a_sentence(tmp_path, content, sentence):
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(InputError, match=f"a.json cannot be read: it .*{sentence}|a.json cannot be read: it {sentence}"):
+    with pytest.raises(
+        InputError,
+        match=f"a.json cannot be read: it .*{sentence}|a.json cannot be read: it {sentence}",
+    ):
         read_json(tmp_path / "a.json")
 
 
@@ -80,7 +90,12 @@ def test_a_text_of_nothing_but_lists_is_refused_before_it_fills_memory(tmp_path,
 
 
 SHAPE = {"name": str, "runs": [{"seconds": (int, float)}], "of": {str: [str]}}
-FITS = {"name": "a", "runs": [{"seconds": 1}, {"seconds": 0.5, "more": None}], "of": {"x": ["y"]}, "more": 1}
+FITS = {
+    "name": "a",
+    "runs": [{"seconds": 1}, {"seconds": 0.5, "more": None}],
+    "of": {"x": ["y"]},
+    "more": 1,
+}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +105,10 @@ FITS = {"name": "a", "runs": [{"seconds": 1}, {"seconds": 0.5, "more": None}], "
         ({"name": 3}, "it['name'] is not text"),
         ({"runs": {}}, "it['runs'] is not a list"),
         ({"runs": [{}]}, "it['runs'][0] does not say 'seconds'"),
-        ({"runs": [{"seconds": True}]}, "it['runs'][0]['seconds'] is not a whole number or a number"),
+        (
+            {"runs": [{"seconds": True}]},
+            "it['runs'][0]['seconds'] is not a whole number or a number",
+        ),
         ({"of": {"x": "y"}}, "it['of']['x'] is not a list"),
     ],
 )
@@ -112,26 +130,37 @@ def test_a_text_of_nothing_but_short_texts_is_refused_before_it_fills_memory(tmp
         read_json(tmp_path / "a.json", list)
     monkeypatch.setattr(json_files, "_MOST_FIELDS", 10)
     for n_fields in (10, 11):
-        (tmp_path / "a.json").write_text(json.dumps({str(number): "" for number in range(n_fields)}))
+        (tmp_path / "a.json").write_text(
+            json.dumps({str(number): "" for number in range(n_fields)})
+        )
     with pytest.raises(InputError, match="it has more than 10 fields"):
         read_json(tmp_path / "a.json")
 
 
 def test_what_could_not_be_read_back_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "MOST_BYTES", 100)
-    with pytest.raises(InputError, match=r"a\.json cannot be written: it has more than the 100 bytes that are read"):
+    with pytest.raises(
+        InputError, match=r"a\.json cannot be written: it has more than the 100 bytes that are read"
+    ):
         write_sealed(tmp_path / "a.json", {"a": "b" * 101})
     assert not (tmp_path / "a.json").exists()
 
 
 def test_json_is_read_by_one_reader():
     source = Path(json_files.__file__).parents[1]
-    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if re.search(r"json\.loads?\(", path.read_text())}
+    found = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if re.search(r"json\.loads?\(", path.read_text())
+    }
     assert found == {"records/json_files.py"}
 
 
 def test_every_flipped_bit_of_a_sealed_file_is_found(tmp_path):
-    path, value = tmp_path / "a.json", {"name": "Zoë", "loss": [0.30000000000000004, None], "sha256": "own"}
+    path, value = (
+        tmp_path / "a.json",
+        {"name": "Zoë", "loss": [0.30000000000000004, None], "sha256": "own"},
+    )
     write_sealed(path, value)
     with pytest.raises(InputError, match="has the key 'sha256' twice"):
         read_json(path)
@@ -139,7 +168,9 @@ def test_every_flipped_bit_of_a_sealed_file_is_found(tmp_path):
     content = path.read_bytes()
     for place in range(len(content)):
         for bit in range(8):
-            path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            path.write_bytes(
+                content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+            )
             with pytest.raises(InputError, match="it is not what was written"):
                 read_sealed(path)
     path.write_bytes(content[:-1])

@@ -1,4 +1,6 @@
-"""Looks that are written are read again when they are wanted: memory holds none of them, and damage to them is found."""
+"""Looks that are written are read again when they are wanted: memory holds none of them, and damage
+to them is found.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from saccade.records.writing import make_folder, remove_folder  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
 
-def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_record_lie_on_disk(tmp_path, monkeypatch):
+def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_record_lie_on_disk(
+    tmp_path, monkeypatch
+):
     model = zoo.HandWritten("fused")
     found = {}
     for name, out in (("memory", None), ("disk", tmp_path / "run")):
@@ -39,15 +43,23 @@ def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_r
     assert all(isinstance(look, Path) for look in found["disk"]._log.observations.values())
     monkeypatch.setattr(observation_log, "_LARGE", 1)
     large = found["disk"].record
-    assert isinstance(large.attention_map.data.base, np.memmap) or isinstance(large.attention_map.data, np.memmap)
+    assert isinstance(large.attention_map.data.base, np.memmap) or isinstance(
+        large.attention_map.data, np.memmap
+    )
     same = [name for name in large.data_vars if name != "look_seconds"]
     xr.testing.assert_equal(large[same], found["memory"].record[same])
-    monkeypatch.setattr(observation_log.os, "posix_fallocate", mock.Mock(side_effect=OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        observation_log.os,
+        "posix_fallocate",
+        mock.Mock(side_effect=OSError(28, "No space left on device")),
+    )
     xr.testing.assert_equal(found["disk"].record[same], large[same])  # in memory then
 
 
 def watched_run(folder: Path) -> Path:
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder) as recorder:
+    with saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder
+    ) as recorder:
         for step in range(3):
             recorder.step(step)
     return folder
@@ -55,7 +67,13 @@ def watched_run(folder: Path) -> Path:
 
 def about_of() -> dict[str, Any]:
     definitions = {"loss": ["nats", "loss"], "time": ["", "step"]}
-    return {"config": {}, "axes": {"loss": []}, "coords": {}, "definitions": definitions, "wall_time_s": 0.0}
+    return {
+        "config": {},
+        "axes": {"loss": []},
+        "coords": {},
+        "definitions": definitions,
+        "wall_time_s": 0.0,
+    }
 
 
 def harmed(path: Path, harm: str) -> None:
@@ -70,7 +88,9 @@ def harmed(path: Path, harm: str) -> None:
 def test_damage_to_any_file_of_a_watched_run_is_found(tmp_path, harm):
     folder = watched_run(tmp_path / "run")
     assert damaged_records(tmp_path) == ({}, 1)
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "report.html"):
+    for path in sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.name != "report.html"
+    ):
         content = path.read_bytes()
         harmed(path, harm)
         assert list(damaged_records(tmp_path)[0]) == [str(folder)], path
@@ -79,7 +99,9 @@ def test_damage_to_any_file_of_a_watched_run_is_found(tmp_path, harm):
 
 
 def test_any_bit_of_an_archive_s_directory_that_flips_is_a_sentence(tmp_path):
-    """Some ask for another version, for a password or for a way of packing that there is not, and each is another error."""
+    """Some ask for another version, for a password or for a way of packing that there is not, and
+    each is another error.
+    """
     log = ObservationLog(tmp_path / "run", about_of())
     log.append(0, {"loss": np.asarray(1.0)})
     log.save()
@@ -87,7 +109,9 @@ def test_any_bit_of_an_archive_s_directory_that_flips_is_a_sentence(tmp_path):
     content = file.read_bytes()
     for place in range(content.index(b"PK\1\2"), len(content)):
         for bit in range(8):
-            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            file.write_bytes(
+                content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+            )
             with pytest.raises(InputError, match=r"is damaged|was refused"):
                 watched(tmp_path / "run")
 
@@ -133,9 +157,16 @@ def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_pa
         if path.name != "observations":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert damaged_records(tmp_path) == ({str(folder): "checksums.json is lost"}, 1)
-    write_sealed(folder / "observations" / "about.json", about | {"ended": False, "observations": about["observations"][:-1]})
+    write_sealed(
+        folder / "observations" / "about.json",
+        about | {"ended": False, "observations": about["observations"][:-1]},
+    )
     assert damaged_records(tmp_path) == ({}, 1)
-    assert saccade.watched(folder).time.values.tolist() == [0, 1, 2]  # also what was finished after the list was written
+    assert saccade.watched(folder).time.values.tolist() == [
+        0,
+        1,
+        2,
+    ]  # also what was finished after the list was written
     first = folder / "observations" / about["observations"][0]
     harmed(first, "flipped")
     with pytest.raises(saccade.InputError, match=f"{first.name} is damaged"):
@@ -162,7 +193,9 @@ def test_a_killed_run_that_has_lost_its_description_is_damage(tmp_path, capsys):
 
 
 def test_folders_that_lie_deep_are_searched(tmp_path):
-    make_folder(tmp_path / "run" / Path(*"a" * 1100))  # Python's own makedirs, rmtree and rglob cannot go so deep
+    make_folder(
+        tmp_path / "run" / Path(*"a" * 1100)
+    )  # Python's own makedirs, rmtree and rglob cannot go so deep
     assert damaged_records(tmp_path) == ({}, 0)
     assert main(["verify", str(tmp_path)]) == 2
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
@@ -171,7 +204,9 @@ def test_folders_that_lie_deep_are_searched(tmp_path):
 
 
 def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
-    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run").__enter__()
+    recorder = saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run"
+    ).__enter__()
     assert main(["verify", str(tmp_path)]) == 0
     assert "no observation yet" in capsys.readouterr().out
     for step in range(3):
@@ -186,27 +221,40 @@ def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     harmed(next((tmp_path / "run" / "observations").glob("*1.*.npz")), "flipped")
     assert main(["verify", str(tmp_path), "--repair"]) == 1
     said = capsys.readouterr().out
-    assert "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole" in said
+    assert (
+        "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+        in said
+    )
     assert "unfinished" not in said
     assert saccade.watched(tmp_path / "run", whole=False).time.values.tolist() == [0, 2]
 
 
-@pytest.mark.parametrize("changed", [{"axes": 3}, {"coords": {"layer": ["layer"]}}, {"definitions": {}}, {"observations": [7]}])
+@pytest.mark.parametrize(
+    "changed",
+    [{"axes": 3}, {"coords": {"layer": ["layer"]}}, {"definitions": {}}, {"observations": [7]}],
+)
 def test_what_does_not_describe_observations_is_refused_in_a_sentence(tmp_path, changed):
     folder = watched_run(tmp_path / "run")
     place = folder / "observations" / "about.json"
     write_sealed(place, read_sealed(place) | changed)
-    with pytest.raises(saccade.InputError, match=r"is not the folder of a watched run|does not describe its observations"):
+    with pytest.raises(
+        saccade.InputError,
+        match=r"is not the folder of a watched run|does not describe its observations",
+    ):
         saccade.watched(folder)
 
 
-def test_an_observation_that_would_unpack_to_far_more_is_refused_also_where_nobody_asks_for_it(tmp_path, monkeypatch):
+def test_an_observation_that_would_unpack_to_far_more_is_refused_also_where_nobody_asks_for_it(
+    tmp_path, monkeypatch
+):
     log = ObservationLog(tmp_path, about_of())
     log.append(0, {"loss": np.ones(())})
     log.save()
     (file,) = (tmp_path / "observations").glob("*.npz")
     packed = io.BytesIO()
-    np.savez_compressed(packed, loss=np.ones(()), stranger=np.zeros(10**5))  # what no axis is given for is not in the record
+    np.savez_compressed(
+        packed, loss=np.ones(()), stranger=np.zeros(10**5)
+    )  # what no axis is given for is not in the record
     file.unlink()
     name = f"000000000000.{hashlib.sha256(packed.getvalue()).hexdigest()[:16]}.npz"
     (tmp_path / "observations" / name).write_bytes(packed.getvalue())

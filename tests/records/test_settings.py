@@ -29,13 +29,22 @@ class Settings:
 
 
 @pytest.mark.parametrize(
-    "changed", [{}, {"rate": -math.inf}, {"rate": 2, "seeds": (5, 7)}, {"n_vocab": 11, "probes": ()}, {"optimiser": "adam"}]
+    "changed",
+    [
+        {},
+        {"rate": -math.inf},
+        {"rate": 2, "seeds": (5, 7)},
+        {"n_vocab": 11, "probes": ()},
+        {"optimiser": "adam"},
+    ],
 )
 def test_settings_come_back_as_they_were(changed):
     settings = replace(Settings(), **changed)
     record = with_settings(xr.Dataset(), settings)
     assert settings_of(record, Settings) == settings
-    assert settings_of(json.loads(json.dumps(record.attrs)), Settings) == settings  # from about.json
+    assert (
+        settings_of(json.loads(json.dumps(record.attrs)), Settings) == settings
+    )  # from about.json
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -54,7 +63,10 @@ def test_the_settings_of_every_experiment_come_back(name):
         ({"rate": "fast"}, "`rate` cannot be 'fast'"),
         ({"pair": [1.0]}, r"`pair` cannot be \[1.0\]"),
         ({"seeds": [1, "two"]}, "`seeds` cannot be 'two'"),
-        ({"optimiser": "lion"}, r"`optimiser` cannot be 'lion': it is declared as Literal\['sgd', 'adam'\]"),
+        (
+            {"optimiser": "lion"},
+            r"`optimiser` cannot be 'lion': it is declared as Literal\['sgd', 'adam'\]",
+        ),
         ({"epochs": 3}, "not settings of the experiment: 'epochs'"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Records come back from disk bit for bit, and whatever interrupts their writing, what was there before stays whole."""
+"""Records come back from disk bit for bit, and whatever interrupts their writing, what was there
+before stays whole.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,18 @@ import xarray as xr
 from numcodecs import Blosc, Zlib
 
 import saccade
-from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
+from saccade import (
+    Case,
+    InputError,
+    Pairwise,
+    SequenceClasses,
+    flow,
+    load_record,
+    reduced_flow,
+    save_record,
+    train,
+    write_report,
+)
 from saccade.cli import main
 from saccade.experiments.identity import user_files
 from saccade.records import checksums, expansion, store, writing
@@ -76,7 +89,8 @@ def numbered(value: int) -> xr.Dataset:
 
 def same_bits(record: xr.Dataset, other: xr.Dataset) -> bool:
     return set(record.variables) == set(other.variables) and all(
-        record[name].dtype == other[name].dtype and record[name].values.tobytes() == other[name].values.tobytes()
+        record[name].dtype == other[name].dtype
+        and record[name].values.tobytes() == other[name].values.tobytes()
         for name in record.variables
     )
 
@@ -117,7 +131,12 @@ def test_the_configuration_and_versions_stand_beside_the_numbers(trained, flows)
         assert record.attrs["version_numpy"] == np.__version__
         assert record.attrs["wall_time_s"] > 0
     config = json.loads(trained.attrs["config"])
-    assert (config["task"], config["steps"], config["batch"], config["context"]) == ("three", 7, 3, 11)
+    assert (config["task"], config["steps"], config["batch"], config["context"]) == (
+        "three",
+        7,
+        3,
+        11,
+    )
     assert config["optimiser"]["name"] == "sgd"
     assert config["optimiser"]["momentum"] == 0.0
 
@@ -128,13 +147,26 @@ def test_the_configuration_is_json_that_any_reader_accepts():
 
     infinite = train(SequenceClasses(PROB), steps=0, batch=float("inf"), context=float("inf"))
     json.loads(infinite.attrs["config"], parse_constant=refuse)
-    scaled = train(SequenceClasses(PROB), steps=0, batch=1, context=1, model=Pairwise(init="uniform", init_scale=np.float32(0.5)))
+    scaled = train(
+        SequenceClasses(PROB),
+        steps=0,
+        batch=1,
+        context=1,
+        model=Pairwise(init="uniform", init_scale=np.float32(0.5)),
+    )
     assert json.loads(scaled.attrs["config"])["model"]["init_scale"] == 0.5
 
 
 def test_a_variable_without_a_definition_is_a_defect():
     with pytest.raises(KeyError, match="temperature"):
-        make_record(dynamics="", variables={"temperature": 1.0}, coords={}, time_unit="", config={}, wall_time=0)
+        make_record(
+            dynamics="",
+            variables={"temperature": 1.0},
+            coords={},
+            time_unit="",
+            config={},
+            wall_time=0,
+        )
 
 
 def test_saving_over_a_record_replaces_it_and_leaves_nothing_else(small, tmp_path):
@@ -158,7 +190,9 @@ def test_a_record_that_is_being_written_is_not_taken_for_a_leftover(small, tmp_p
     xr.testing.assert_identical(load_record(tmp_path / "mine"), small)
 
 
-def test_a_record_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
+def test_a_record_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_one(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "r.zarr"
     read, n_read = store.content, 0
 
@@ -187,9 +221,13 @@ def test_a_file_that_is_not_listed_is_not_read(tmp_path):
     assert np.isnan(load_record(tmp_path / "r.zarr").loss).all()
 
 
-def test_a_record_that_packs_so_well_that_it_would_be_refused_is_written_as_it_is(tmp_path, monkeypatch):
+def test_a_record_that_packs_so_well_that_it_would_be_refused_is_written_as_it_is(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(expansion, "_ANY", 2**16)
-    large = numbered(1).assign(loss=("step", np.zeros(2**18)), more=("step", np.full(2**18, np.nan)))
+    large = numbered(1).assign(
+        loss=("step", np.zeros(2**18)), more=("step", np.full(2**18, np.nan))
+    )
     save_record(large, tmp_path / "r.zarr")
     xr.testing.assert_identical(load_record(tmp_path / "r.zarr"), large)
     monkeypatch.setattr(store, "_check_files", lambda folder, files: None)
@@ -198,20 +236,34 @@ def test_a_record_that_packs_so_well_that_it_would_be_refused_is_written_as_it_i
         load_record(tmp_path / "r.zarr")
 
 
-@pytest.mark.parametrize("told", [{"compressor": {"id": "zlib"}}, {"filters": [{"id": "delta"}]}, {"shape": [-1]}, {"chunks": [0]}])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"compressor": {"id": "zlib"}},
+        {"filters": [{"id": "delta"}]},
+        {"shape": [-1]},
+        {"chunks": [0]},
+    ],
+)
 def test_a_record_that_is_packed_as_we_do_not_pack_is_refused(tmp_path, told):
     save_record(numbered(1), tmp_path / "r.zarr")
     about = json.loads((tmp_path / "r.zarr" / ".zmetadata").read_text())
     about["metadata"]["loss/.zarray"] |= told
     write_json(tmp_path / "r.zarr" / ".zmetadata", about)
     seal(tmp_path / "r.zarr")
-    with pytest.raises(InputError, match=r"does not describe 'loss'|a way that Saccade does not write"):
+    with pytest.raises(
+        InputError, match=r"does not describe 'loss'|a way that Saccade does not write"
+    ):
         load_record(tmp_path / "r.zarr")
 
 
 @pytest.mark.parametrize("dim", ["token", "time"])  # pandas holds what is an index, NumPy the rest
-def test_texts_that_are_none_are_refused_when_they_are_read_and_not_where_they_are_used(tmp_path, dim):
-    record = xr.Dataset({"loss": (dim, np.ones(3)), "token": (dim, np.array(["sun", "moon", "sky"]))})
+def test_texts_that_are_none_are_refused_when_they_are_read_and_not_where_they_are_used(
+    tmp_path, dim
+):
+    record = xr.Dataset(
+        {"loss": (dim, np.ones(3)), "token": (dim, np.array(["sun", "moon", "sky"]))}
+    )
     save_record(record, tmp_path / "r.zarr")
     file = tmp_path / "r.zarr" / "token" / "0"
     forged = np.frombuffer(Blosc().decode(file.read_bytes()), np.uint32) | 2**31
@@ -254,8 +306,12 @@ def test_folders_on_the_way_are_made(small, tmp_path):
     assert same_bits(load_record(tmp_path / "a" / "b" / "r.zarr"), small)
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), RuntimeError("a defect")])
-def test_a_failure_while_writing_leaves_the_old_record_and_no_leftovers(small, tmp_path, monkeypatch, error):
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), RuntimeError("a defect")]
+)
+def test_a_failure_while_writing_leaves_the_old_record_and_no_leftovers(
+    small, tmp_path, monkeypatch, error
+):
     path = tmp_path / "r.zarr"
     save_record(small, path)
 
@@ -268,16 +324,28 @@ def test_a_failure_while_writing_leaves_the_old_record_and_no_leftovers(small, t
 
     with monkeypatch.context() as patch:
         # Files are written by Zarr's thread, Ctrl-C comes to ours.
-        patch.setattr(store, *(("_check_files", ended) if isinstance(error, KeyboardInterrupt) else ("add_file", half_way)))
+        patch.setattr(
+            store,
+            *(
+                ("_check_files", ended)
+                if isinstance(error, KeyboardInterrupt)
+                else ("add_file", half_way)
+            ),
+        )
         expected = InputError if isinstance(error, OSError) else type(error)
-        with pytest.raises(expected, match="cannot write to .*r.zarr: No space left" if expected is InputError else None):
+        with pytest.raises(
+            expected,
+            match="cannot write to .*r.zarr: No space left" if expected is InputError else None,
+        ):
             save_record(numbered(2), path)
     assert same_bits(load_record(path), small)
     assert os.listdir(tmp_path) == ["r.zarr"]
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
-def test_a_failure_while_the_new_record_is_moved_in_leaves_the_old_one(small, tmp_path, monkeypatch, error):
+def test_a_failure_while_the_new_record_is_moved_in_leaves_the_old_one(
+    small, tmp_path, monkeypatch, error
+):
     path = tmp_path / "r.zarr"
     save_record(small, path)
     really = os.replace
@@ -333,7 +401,9 @@ print(kill_at - 1)
 """
 
 
-def test_a_process_killed_at_any_write_leaves_the_old_record_and_nothing_that_reads_as_one(tmp_path):
+def test_a_process_killed_at_any_write_leaves_the_old_record_and_nothing_that_reads_as_one(
+    tmp_path,
+):
     for kill_at in range(1, 40, 3):  # beside some of the kills there is an old record
         save_record(numbered(1), tmp_path / f"killed-{kill_at}" / "r.zarr")
     command = [sys.executable, "-c", _KILLED, str(tmp_path)]
@@ -420,10 +490,14 @@ class Settings:
     rates: tuple[float, ...] = (0.5, math.inf)
 
 
-def written_result(folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: Any) -> None:
+def written_result(
+    folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: Any
+) -> None:
     contents = user_files(settings, options.get("file", ""))
     with store.result_folder(folder, settings, contents=contents, **options) as unfinished:
-        about = with_settings(xr.Dataset(attrs=options), settings).attrs | {"contents": json.dumps(contents)}
+        about = with_settings(xr.Dataset(attrs=options), settings).attrs | {
+            "contents": json.dumps(contents)
+        }
         write_json(unfinished / "about.json", about)
         write_json(unfinished / "claims.json", claims)
         save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), unfinished / "record.zarr")
@@ -433,7 +507,9 @@ def test_a_result_of_other_settings_is_replaced_only_if_that_is_asked_for(tmp_pa
     folder = tmp_path / "mine"
     for _ in range(2):  # the same again is no loss
         written_result(folder, Settings())
-    with pytest.raises(InputError, match=r"`steps` was 5, now 7\); give --out another folder, or --replace"):
+    with pytest.raises(
+        InputError, match=r"`steps` was 5, now 7\); give --out another folder, or --replace"
+    ):
         written_result(folder, Settings(steps=7))
     assert '"steps": 5' in json.loads((folder / "about.json").read_text())["settings"]
     written_result(folder, Settings(steps=7), replace=True)
@@ -452,7 +528,9 @@ def test_a_result_of_other_contents_of_a_table_of_classes_is_not_replaced(tmp_pa
         table.write_text("class,a,b\nx,0.5,0.5\n")
         written_result(folder, OfClasses())
     table.write_text("class,a,b\nx,0.4,0.6\n")
-    with pytest.raises(InputError, match=r"my\.csv has changed\); give --out another folder, or --replace"):
+    with pytest.raises(
+        InputError, match=r"my\.csv has changed\); give --out another folder, or --replace"
+    ):
         written_result(folder, OfClasses())
     written_result(folder, OfClasses(), replace=True)
 
@@ -465,7 +543,10 @@ def test_a_result_on_a_text_of_one_s_own_that_has_changed_is_not_replaced(tmp_pa
 
     @dataclass(frozen=True)
     class OfTexts:
-        texts: tuple[str, ...] = ("wikitext-2", str(tmp_path / "texts" / where))  # one of a name is not the user's
+        texts: tuple[str, ...] = (
+            "wikitext-2",
+            str(tmp_path / "texts" / where),
+        )  # one of a name is not the user's
 
     text = tmp_path / "texts" / "my.txt"
     text.parent.mkdir()
@@ -475,14 +556,21 @@ def test_a_result_on_a_text_of_one_s_own_that_has_changed_is_not_replaced(tmp_pa
             text.write_text("all is well. " * 99)
             written_result(folder, settings)
         text.write_text("all is hell. " * 99)
-        with pytest.raises(InputError, match=r"has changed\); give --out another folder, or --replace"):
+        with pytest.raises(
+            InputError, match=r"has changed\); give --out another folder, or --replace"
+        ):
             written_result(folder, settings)
         written_result(folder, settings, replace=True)
 
 
-def test_a_result_of_other_settings_that_another_process_wrote_meanwhile_is_not_replaced_either(tmp_path):
+def test_a_result_of_other_settings_that_another_process_wrote_meanwhile_is_not_replaced_either(
+    tmp_path,
+):
     folder = tmp_path / "mine"
-    with pytest.raises(InputError, match=r"`steps` was 5, now 7"), store.result_folder(folder, Settings(steps=7)):
+    with (
+        pytest.raises(InputError, match=r"`steps` was 5, now 7"),
+        store.result_folder(folder, Settings(steps=7)),
+    ):
         written_result(folder, Settings())
     assert '"steps": 5' in json.loads((folder / "about.json").read_text())["settings"]
 
@@ -490,7 +578,9 @@ def test_a_result_of_other_settings_that_another_process_wrote_meanwhile_is_not_
 def test_a_result_of_another_file_with_an_experiment_of_that_name_is_not_replaced(tmp_path):
     for _ in range(2):
         written_result(tmp_path / "mine", Settings(), file="/home/good.py")
-    with pytest.raises(InputError, match=r"was '/home/good.py', now '/home/broken.py'\); give --out another folder"):
+    with pytest.raises(
+        InputError, match=r"was '/home/good.py', now '/home/broken.py'\); give --out another folder"
+    ):
         written_result(tmp_path / "mine", Settings(), file="/home/broken.py")
 
 
@@ -505,7 +595,9 @@ def test_a_flipped_bit_in_any_file_of_a_result_is_found(tmp_path):
     for path in files_of(folder):
         content = path.read_bytes()
         for place in range(0, len(content), max(1, len(content) // 40)):
-            path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+            path.write_bytes(
+                content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
+            )
             damaged, n_records = store.damaged_records(tmp_path)
             assert (list(damaged), n_records) == ([str(folder)], 1), (path, place)
         path.write_bytes(content)
@@ -518,14 +610,19 @@ def test_a_lost_file_of_a_result_is_found_also_if_it_is_the_checksums(tmp_path):
     for path in files_of(folder):
         content = path.read_bytes()
         path.unlink()
-        assert store.damaged_records(tmp_path) == ({str(folder): f"{path.relative_to(folder)} is lost"}, 1)
+        assert store.damaged_records(tmp_path) == (
+            {str(folder): f"{path.relative_to(folder)} is lost"},
+            1,
+        )
         path.write_bytes(content)
     for path in (folder / "checksums.json", folder / "record.zarr" / "checksums.json"):
         path.unlink()
     assert store.damaged_records(tmp_path) == ({str(folder): "checksums.json is lost"}, 1)
     with pytest.raises(InputError, match=r"checksums\.json is lost"):
         load_record(folder / "record.zarr")
-    with pytest.raises(InputError, match=r"the claims in .* cannot be read: checksums.json is lost"):
+    with pytest.raises(
+        InputError, match=r"the claims in .* cannot be read: checksums.json is lost"
+    ):
         store.load_claims(folder)
 
 
@@ -544,7 +641,9 @@ def test_a_name_in_the_checksums_is_never_taken_for_a_place(tmp_path, name):
     (tmp_path / "thesis.tex").write_text("of somebody else")
     listed = json.loads((tmp_path / "mine" / "checksums.json").read_text())
     there = name.format(place=tmp_path)
-    write_json(tmp_path / "mine" / "checksums.json", listed | {there: file_hash(tmp_path / "mine" / there)})
+    write_json(
+        tmp_path / "mine" / "checksums.json", listed | {there: file_hash(tmp_path / "mine" / there)}
+    )
     assert damaged_files(tmp_path / "mine") == {"checksums.json": "is not what was written"}
 
 
@@ -559,16 +658,27 @@ def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):
 def test_a_record_shows_itself_in_a_process_that_has_only_loaded_it(small, tmp_path):
     save_record(small, tmp_path / "r.zarr")
     code = f"import saccade; print(saccade.load_record({str(tmp_path / 'r.zarr')!r}).saccade.figures())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "['loss']\n"), done.stderr
 
 
-def test_claims_saved_with_a_record_are_in_its_report_and_are_no_part_of_the_record(small, tmp_path):
-    claim = Case({"rate": 2.0}).near(THEOREM_2B, "loss at the end", measured=1.0, target=3.0, within=0.5)
+def test_claims_saved_with_a_record_are_in_its_report_and_are_no_part_of_the_record(
+    small, tmp_path
+):
+    claim = Case({"rate": 2.0}).near(
+        THEOREM_2B, "loss at the end", measured=1.0, target=3.0, within=0.5
+    )
     save_record(small, tmp_path / "mine.zarr", claims=[claim])
     assert load_record(tmp_path / "mine.zarr").identical(small)
-    assert results_of([tmp_path / "mine.zarr"])[0].claims == json.loads(json.dumps([claim.as_dict()]))
-    assert "loss at the end</span><small>rate 2" in write_report(tmp_path / "mine.zarr", tmp_path / "page.html").read_text()
+    assert results_of([tmp_path / "mine.zarr"])[0].claims == json.loads(
+        json.dumps([claim.as_dict()])
+    )
+    assert (
+        "loss at the end</span><small>rate 2"
+        in write_report(tmp_path / "mine.zarr", tmp_path / "page.html").read_text()
+    )
     assert store.damaged_records(tmp_path) == ({}, 1)
     (tmp_path / "mine.zarr" / "claims.json").write_text("[]")
     damaged, _ = store.damaged_records(tmp_path)
@@ -623,11 +733,16 @@ def test_checksums_that_list_all_those_below_them_are_each_read_once(tmp_path, m
     writing.make_folder(folders[-1])
     for place, folder in reversed([*enumerate(folders)]):
         inner = {
-            f"{below.relative_to(folder)}/checksums.json": file_hash(below / "checksums.json") for below in folders[place + 1 :]
+            f"{below.relative_to(folder)}/checksums.json": file_hash(below / "checksums.json")
+            for below in folders[place + 1 :]
         }
         write_json(folder / "checksums.json", inner)
     read = []
-    monkeypatch.setattr(checksums, "listed", lambda folder, real=checksums.listed: read.append(folder) or real(folder))
+    monkeypatch.setattr(
+        checksums,
+        "listed",
+        lambda folder, real=checksums.listed: read.append(folder) or real(folder),
+    )
     assert damaged_files(tmp_path) == {}
     assert stranger(tmp_path) == ""
     assert len(read) == 2 * len(folders)
@@ -640,12 +755,16 @@ def test_each_of_many_folders_in_folders_is_looked_at_once(deep_place, monkeypat
     for folder in [deep, *deep.parents][:50]:
         (folder / name).write_text("{}")
     read = []
-    monkeypatch.setattr(store, "listed", lambda folder, real=store.listed: read.append(folder) or real(folder))
+    monkeypatch.setattr(
+        store, "listed", lambda folder, real=store.listed: read.append(folder) or real(folder)
+    )
     assert store.damaged_records(deep_place)[1] == 50
     assert len(read) == 50
 
 
-def test_a_folder_that_cannot_be_listed_is_neither_replaced_nor_called_intact(tmp_path, monkeypatch, capsys):
+def test_a_folder_that_cannot_be_listed_is_neither_replaced_nor_called_intact(
+    tmp_path, monkeypatch, capsys
+):
     written_result(tmp_path / "mine", Settings())
     secret = tmp_path / "mine" / "secret"
     secret.mkdir()

@@ -13,12 +13,21 @@ from saccade.errors import InputError
 from saccade.records.when import COLLAPSED, EVEN, NAMED, STATES, when
 
 STEPS = [0, *(2**power for power in range(11))]
-MEASURES = ["relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass"]
+MEASURES = [
+    "relative_entropy",
+    "sink_mass",
+    "previous_mass",
+    "induction_mass",
+    "duplicate_mass",
+    "self_mass",
+]
 PLACES = MEASURES[1:]
 
 
 def record(**heads: Any) -> xr.Dataset:
-    """A layer in which each head has given curves; entropy .7 and nothing on any place if not said otherwise."""
+    """A layer in which each head has given curves; entropy .7 and nothing on any place if not said
+    otherwise.
+    """
     names = list(heads)
     axes = ("time", "layer", "head")
     variables = {}
@@ -28,9 +37,16 @@ def record(**heads: Any) -> xr.Dataset:
         variables[measure] = (axes, np.stack(curves, -1)[:, None].astype(float))
     shape = len(STEPS), 1, len(names)
     variables["uniform_mass"] = ((*axes, "place"), np.full((*shape, len(PLACES)), 0.05))
-    errors = np.stack([np.broadcast_to(heads[name].get("error", 0.0), len(STEPS)) for name in names], -1)[:, None, :, None]
-    variables["standard_error"] = ((*axes, "measure"), np.broadcast_to(errors, (*shape, len(MEASURES))).astype(float))
-    return xr.Dataset(variables, {"time": STEPS, "layer": ["attn"], "place": PLACES, "measure": MEASURES})
+    errors = np.stack(
+        [np.broadcast_to(heads[name].get("error", 0.0), len(STEPS)) for name in names], -1
+    )[:, None, :, None]
+    variables["standard_error"] = (
+        (*axes, "measure"),
+        np.broadcast_to(errors, (*shape, len(MEASURES))).astype(float),
+    )
+    return xr.Dataset(
+        variables, {"time": STEPS, "layer": ["attn"], "place": PLACES, "measure": MEASURES}
+    )
 
 
 def rising(low: float, high: float, at: int) -> np.ndarray:
@@ -57,7 +73,10 @@ def test_a_head_is_in_the_state_that_its_numbers_say(curves, state):
 
 
 def test_sentences_say_what_became_of_each_head_and_when():
-    sharp = {"previous_mass": rising(0.1, 0.52, 128), "moved": np.where(np.array(STEPS) < 512, 0.3, 0.0)}
+    sharp = {
+        "previous_mass": rising(0.1, 0.52, 128),
+        "moved": np.where(np.array(STEPS) < 512, 0.3, 0.0),
+    }
     found = saccade.when(record(a={}, b=sharp, c={"relative_entropy": rising(0.9, 0.01, 512)}))
     assert found.sentences == [
         "Attn head 1 became a previous-token head at step 128 (.52 of its attention), froze at about step 230.",
@@ -67,14 +86,23 @@ def test_sentences_say_what_became_of_each_head_and_when():
     ]
     assert str(found) == "\n".join(found.sentences)
     (became,) = (event for event in found.events if event.name == "previous token")
-    assert (became.layer, became.head, became.step, became.before, became.value) == (0, 1, 128, 64, 0.52)
+    assert (became.layer, became.head, became.step, became.before, became.value) == (
+        0,
+        1,
+        128,
+        64,
+        0.52,
+    )
     first, *_ = saccade.when(record(a={}, b={"relative_entropy": 0.99})).sentences
     assert first.startswith("No head attends to one place. At the end: ")
     assert saccade.when(record(a={})).sentences[-1] == "Nothing collapsed."
 
 
 def test_a_head_that_changes_and_one_that_was_there_from_the_start():
-    turned = {"sink_mass": np.where(np.array(STEPS) < 64, 0.8, 0.05), "induction_mass": rising(0.05, 0.9, 256)}
+    turned = {
+        "sink_mass": np.where(np.array(STEPS) < 64, 0.8, 0.05),
+        "induction_mass": rising(0.05, 0.9, 256),
+    }
     first = saccade.when(record(head=turned)).sentences[0]
     assert first == (
         "Attn head 0 is a first-token sink from the first observation (.80 of its attention), no longer so at step 64, "
@@ -83,21 +111,35 @@ def test_a_head_that_changes_and_one_that_was_there_from_the_start():
 
 
 def test_noise_makes_no_events():
-    """A head whose share lies at the level and jumps by its standard error changes its state once at most."""
+    """A head whose share lies at the level and jumps by its standard error changes its state once
+    at most.
+    """
     rng = np.random.default_rng(3)
     level, error = NAMED * 0.95 + 0.05, 0.04
     wobbling = [level + error * rng.standard_normal(len(STEPS)) for _ in range(200)]
-    known = when(record(**{f"h{i}": {"previous_mass": curve, "error": error} for i, curve in enumerate(wobbling)}))
+    known = when(
+        record(
+            **{
+                f"h{i}": {"previous_mass": curve, "error": error}
+                for i, curve in enumerate(wobbling)
+            }
+        )
+    )
     blind = when(record(**{f"h{i}": {"previous_mass": curve} for i, curve in enumerate(wobbling)}))
     assert len(known.events) < 60
     assert len(blind.events) > 600
-    clear = when(record(head={"previous_mass": rising(0.05, level + 3 * error, 64), "error": error}))
+    clear = when(
+        record(head={"previous_mass": rising(0.05, level + 3 * error, 64), "error": error})
+    )
     assert [event.step for event in clear.events] == [64]
 
 
 def test_one_sequence_is_said_to_tell_no_noise():
     alone = record(head={"error": np.nan})
-    assert when(alone).sentences[-1] == "The probe has one sequence, so the noise is unknown and every crossing counts."
+    assert (
+        when(alone).sentences[-1]
+        == "The probe has one sequence, so the noise is unknown and every crossing counts."
+    )
 
 
 def test_heads_that_a_layer_has_not_are_missing_and_other_records_are_refused():
@@ -119,8 +161,16 @@ def test_where_nothing_moved_and_where_numbers_end_it_is_said():
     assert "2 uniform; none has moved." in when(record(a=still, b=still)).sentences[0]
     assert "none frozen." in when(record(a={}, b=still)).sentences[0]
     lost = {"relative_entropy": np.where(np.array(STEPS) < 256, 0.7, np.nan)}
-    assert when(record(a=lost, b={})).sentences[0].startswith("From step 256 on 1 of 2 heads are missing")
-    assert when(record(a=lost)).sentences[0].endswith("not a number in any head: the run has diverged.")
+    assert (
+        when(record(a=lost, b={}))
+        .sentences[0]
+        .startswith("From step 256 on 1 of 2 heads are missing")
+    )
+    assert (
+        when(record(a=lost))
+        .sentences[0]
+        .endswith("not a number in any head: the run has diverged.")
+    )
     unknown = when(record(a=lost | {"moved": np.nan})).sentences
     assert not any("none has moved" in sentence for sentence in unknown)
 
@@ -147,16 +197,26 @@ def test_attention_of_the_model_itself_has_a_name_in_sentences():
 
 
 def test_a_probe_of_several_sequences_without_entropy_is_not_said_to_have_one():
-    """Every query sees one key: it has no relative entropy, and the scatter of other measures is known."""
-    single = record(a={"relative_entropy": np.nan, "error": 0.01}, b={"relative_entropy": np.nan, "error": 0.01})
+    """Every query sees one key: it has no relative entropy, and the scatter of other measures is
+    known.
+    """
+    single = record(
+        a={"relative_entropy": np.nan, "error": 0.01}, b={"relative_entropy": np.nan, "error": 0.01}
+    )
     single.standard_error.loc[{"measure": "relative_entropy"}] = np.nan
     assert not any("one sequence" in sentence for sentence in when(single).sentences)
-    assert not any("one sequence" in sentence for sentence in when(record(a=dict.fromkeys(MEASURES, np.nan))).sentences)
+    assert not any(
+        "one sequence" in sentence
+        for sentence in when(record(a=dict.fromkeys(MEASURES, np.nan))).sentences
+    )
 
 
 def test_a_head_that_comes_back_to_a_state_is_said_to_be_in_it_again():
     steps = np.array(STEPS)
-    flickering = {"relative_entropy": np.where((steps == 8) | (steps > 31), 0.8, 0.99), "previous_mass": rising(0.05, 0.9, 256)}
+    flickering = {
+        "relative_entropy": np.where((steps == 8) | (steps > 31), 0.8, 0.99),
+        "previous_mass": rising(0.05, 0.9, 256),
+    }
     assert when(record(head=flickering)).sentences[0] == (
         "Attn head 0 became uniform again at step 16, no longer so at step 32, became a previous-token head at step 256 "
         "(.90 of its attention)."
@@ -186,5 +246,7 @@ def test_a_timeline_may_be_asked_of_a_folder(tmp_path):
     saccade.save_record(record(a={}), tmp_path / "run-a" / "record.zarr")
     assert when(str(tmp_path / "run-a")).sentences == when(record(a={})).sentences
     for ask in (when, saccade.load_record):
-        with pytest.raises(InputError, match="nope is not a record that can be read: there is no such folder"):
+        with pytest.raises(
+            InputError, match="nope is not a record that can be read: there is no such folder"
+        ):
             ask(tmp_path / "nope")

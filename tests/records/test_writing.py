@@ -1,4 +1,6 @@
-"""What is written is whole or not there, and nothing but regular files and folders of ours is ever replaced."""
+"""What is written is whole or not there, and nothing but regular files and folders of ours is ever
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ from saccade.cli import main
 from saccade.playground.export import export_record
 from saccade.records import writing
 from saccade.records.checksums import sealed_folder
-from saccade.records.writing import make_folder, set_aside, whole_file, whole_folder, write_csv, write_html, write_text
+from saccade.records.writing import (
+    make_folder,
+    set_aside,
+    whole_file,
+    whole_folder,
+    write_csv,
+    write_html,
+    write_text,
+)
 from saccade.report.page import is_page
 from saccade.report.sources import results_of
 
@@ -64,16 +74,24 @@ def test_only_a_regular_file_is_replaced_by_a_file(place, kind):
 @pytest.mark.parametrize("kind", ["pipe", "socket", "symbolic link"])
 def test_only_a_folder_is_replaced_by_a_folder(place, kind):
     placed(kind, place)
-    with pytest.raises(InputError, match=f"cannot write to target: it is a {kind}"), sealed_folder(place):
+    with (
+        pytest.raises(InputError, match=f"cannot write to target: it is a {kind}"),
+        sealed_folder(place),
+    ):
         raise AssertionError("refused before any work is done")
     assert stat.S_IFMT(place.lstat().st_mode) != stat.S_IFDIR
 
 
 def test_a_device_is_told_from_a_file():
     """Only looked at: the check alone is called, and it writes nothing."""
-    with pytest.raises(InputError, match=r"cannot write /dev/null: it is a device, and only regular files are replaced"):
+    with pytest.raises(
+        InputError,
+        match=r"cannot write /dev/null: it is a device, and only regular files are replaced",
+    ):
         writing._check_file(Path("/dev/null"))
-    with pytest.raises(InputError, match=r"cannot write to /dev/null: it is a device; name a new folder"):
+    with pytest.raises(
+        InputError, match=r"cannot write to /dev/null: it is a device; name a new folder"
+    ):
         writing._check_folder(Path("/dev/null"), lambda folder: "")
 
 
@@ -86,7 +104,10 @@ def test_what_appears_while_a_file_is_written_is_not_replaced_either(place):
 def test_a_folder_that_saccade_did_not_write_is_refused(place):
     place.mkdir()
     (place / "thesis.tex").write_text("a thesis")
-    with pytest.raises(InputError, match="holds files that Saccade did not write"), sealed_folder(place):
+    with (
+        pytest.raises(InputError, match="holds files that Saccade did not write"),
+        sealed_folder(place),
+    ):
         pass
     assert os.listdir(place) == ["thesis.tex"]
     with sealed_folder(place, any_folder=True) as folder:
@@ -117,7 +138,9 @@ def test_a_file_that_we_did_not_list_is_never_removed(place, stranger):
     ours(place)
     (place / stranger).parent.mkdir(exist_ok=True)
     (place / stranger).write_text("a thesis")
-    with pytest.raises(InputError, match=f"did not write or no longer knows .{stranger}.; move them away"):
+    with pytest.raises(
+        InputError, match=f"did not write or no longer knows .{stranger}.; move them away"
+    ):
         ours(place)
     assert (place / stranger).read_text() == "a thesis"
     (place / stranger).unlink()
@@ -146,7 +169,13 @@ def test_a_file_that_comes_while_folders_change_places_is_put_back(place, monkey
 
 
 def test_names_in_checksums_that_lead_out_of_their_folder_or_in_a_circle_are_refused(place):
-    for name in ("../checksums.json", "a/../checksums.json", "./checksums.json", "/checksums.json", "a//b"):
+    for name in (
+        "../checksums.json",
+        "a/../checksums.json",
+        "./checksums.json",
+        "/checksums.json",
+        "a//b",
+    ):
         ours(place)
         write_text(place / "checksums.json", f'{{"{name}": ""}}')
         with pytest.raises(InputError, match=r"no longer knows .checksums\.json."):
@@ -168,7 +197,9 @@ def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeyp
 
 
 def test_two_folders_change_places_in_one_step(place):
-    """Where the system can: else a process that is killed between two renames leaves nothing under the name until the next look."""
+    """Where the system can: else a process that is killed between two renames leaves nothing under
+    the name until the next look.
+    """
     for name in ("one", "other"):
         make_folder(Path(name))
         Path(name, name).touch()
@@ -205,9 +236,16 @@ def test_file_and_folder_are_flushed_before_and_after_the_rename(place, monkeypa
     done = []
     flush, rename = os.fsync, os.replace
     monkeypatch.setattr(
-        os, "fsync", lambda descriptor: (done.append(os.readlink(f"/proc/self/fd/{descriptor}")), flush(descriptor))
+        os,
+        "fsync",
+        lambda descriptor: (
+            done.append(os.readlink(f"/proc/self/fd/{descriptor}")),
+            flush(descriptor),
+        ),
     )
-    monkeypatch.setattr(os, "replace", lambda one, other: (done.append("renamed"), rename(one, other)))
+    monkeypatch.setattr(
+        os, "replace", lambda one, other: (done.append("renamed"), rename(one, other))
+    )
     write_text(place, "text")
     assert done[0].endswith(".unfinished")
     assert done[1:] == ["renamed", os.getcwd()]
@@ -221,14 +259,21 @@ def test_file_and_folder_are_flushed_before_and_after_the_rename(place, monkeypa
         (draft / "inner").mkdir()
         (draft / "inner" / "file").write_text("text")
     parts = [f"{os.getcwd()}/{draft}{part}" for part in ("", "/inner", "/inner/file")]
-    assert (sorted(done[:3]), done[3:]) == (parts, ["renamed", os.getcwd()])  # all that is in it, then where it stands
+    assert (sorted(done[:3]), done[3:]) == (
+        parts,
+        ["renamed", os.getcwd()],
+    )  # all that is in it, then where it stands
 
 
 def test_what_is_set_aside_takes_no_other_file_s_name(place):
     for content in ("first", "second", "third"):
         place.write_text(content)
         set_aside(place, "damaged")
-    assert [Path(name).read_text() for name in ("damaged", "damaged.1", "damaged.2")] == ["first", "second", "third"]
+    assert [Path(name).read_text() for name in ("damaged", "damaged.1", "damaged.2")] == [
+        "first",
+        "second",
+        "third",
+    ]
 
 
 def test_a_draft_that_we_may_not_remove_keeps_nobody_from_writing(place, monkeypatch):
@@ -274,7 +319,9 @@ with {what}(Path({str(place)!r})):
 
 
 @pytest.mark.parametrize("what", ["whole_file", "sealed_folder"])
-def test_the_draft_of_a_killed_process_is_removed_by_the_next_writer_and_that_of_a_living_one_is_not(place, what):
+def test_the_draft_of_a_killed_process_is_removed_by_the_next_writer_and_that_of_a_living_one_is_not(
+    place, what
+):
     killed_while_writing(place, what)
     assert len(os.listdir()) == 2
     with sealed_folder(Path("other")):
@@ -282,7 +329,9 @@ def test_the_draft_of_a_killed_process_is_removed_by_the_next_writer_and_that_of
     assert sorted(os.listdir()) == ["other", "victim"]
 
 
-def test_a_folder_that_another_writer_cleared_before_it_was_locked_is_made_again(place, monkeypatch):
+def test_a_folder_that_another_writer_cleared_before_it_was_locked_is_made_again(
+    place, monkeypatch
+):
     make, calls = Path.mkdir, []
 
     def mkdir_and_another_writer(self, *args, **kwargs):
@@ -329,7 +378,10 @@ def test_a_record_whose_writer_is_killed_between_two_renames_is_there_at_the_nex
     for look in ("load", "verify", "report"):
         record = Path(look) / "own.zarr"
         save_record(xr.Dataset({"x": 1.0}), record)
-        assert subprocess.run([sys.executable, "-c", KILLED_BETWEEN, record], check=False).returncode == -signal.SIGKILL
+        assert (
+            subprocess.run([sys.executable, "-c", KILLED_BETWEEN, record], check=False).returncode
+            == -signal.SIGKILL
+        )
         assert not record.exists()
         if look == "load":
             load_record(record)
@@ -341,7 +393,9 @@ def test_a_record_whose_writer_is_killed_between_two_renames_is_there_at_the_nex
         assert os.listdir(look) == ["own.zarr"]
 
 
-def test_the_draft_of_a_killed_process_is_removed_by_the_next_process_that_writes_a_file_there(place):
+def test_the_draft_of_a_killed_process_is_removed_by_the_next_process_that_writes_a_file_there(
+    place,
+):
     killed_while_writing(place, "whole_file")
     assert len(os.listdir()) == 2
     for name in ("first", "second"):
@@ -354,28 +408,57 @@ def test_a_table_has_its_rows_below_their_names(place):
     assert place.read_bytes() == b'a,b\r\n1,"x,y"\r\n2,\r\n'
 
 
-# Who else opens a file for writing, by the function it happens in, and why that need not be the writer's business.
+# Who else opens a file for writing, by the function it happens in, and why that need not be the
+# writer's business.
 EXCEPTIONS = {
     ("cli.py", "_open_streams"): "nowhere: what is printed to a stream that was closed",
     ("cli.py", "_print_no_more"): "nowhere, as well",
     ("data/text/build.py", "_replace"): "into a file of the writer's",
     ("data/text/build.py", "_write_numbers"): "into files of the writer's",
     ("data/text/corpus.py", "_built"): "into a file of the writer's",
-    ("dynamics/training_checkpoints.py", "_write_tensors"): "of safetensors, which knows only paths: in a folder of the writer's",
+    (
+        "dynamics/training_checkpoints.py",
+        "_write_tensors",
+    ): "of safetensors, which knows only paths: in a folder of the writer's",
     ("records/observation_log.py", "ObservationLog._written"): "into memory",
-    ("records/observation_log.py", "_on_disk"): "room for numbers that do not fit into memory, in a file without a name",
+    (
+        "records/observation_log.py",
+        "_on_disk",
+    ): "room for numbers that do not fit into memory, in a file without a name",
     ("report/style.py", "save_figure"): "into files of the writer's",
-    ("sweeps/folder.py", "SweepFolder._add_line"): "a line more in a manifest, with its checksum; half a line is cut off",
+    (
+        "sweeps/folder.py",
+        "SweepFolder._add_line",
+    ): "a line more in a manifest, with its checksum; half a line is cut off",
     ("sweeps/folder.py", "SweepFolder.writing"): "the lock of a sweep, which holds nothing",
     ("report/column.py", "write_figure"): "into a file of the writer's",
     ("sweeps/gathering.py", "write_summary"): "into a file of the writer's",
     ("sweeps/outcome_file.py", "as_bytes"): "into memory",
 }
 _TO_A_PATH = {  # functions and methods that write to a path, or to what they are given
-    *("write_text", "write_bytes", "touch", "tofile", "savefig", "to_csv", "to_json", "to_parquet", "to_netcdf", "to_pickle"),
+    *(
+        "write_text",
+        "write_bytes",
+        "touch",
+        "tofile",
+        "savefig",
+        "to_csv",
+        "to_json",
+        "to_parquet",
+        "to_netcdf",
+        "to_pickle",
+    ),
     *("renames", "symlink_to", "hardlink_to", "copyfile", "copy2", "copytree", "move"),
     *("savez", "savez_compressed", "savetxt", "open_memmap", "mkstemp", "NamedTemporaryFile"),
-    *("save_file", "save_model", "truncate", "ftruncate", "extractall", "urlretrieve", "write_table"),
+    *(
+        "save_file",
+        "save_model",
+        "truncate",
+        "ftruncate",
+        "extractall",
+        "urlretrieve",
+        "write_table",
+    ),
 }
 _OF_MODULES = {  # the same of names that texts and datasets have too
     "os": {"replace", "rename", "link", "symlink"},
@@ -388,15 +471,29 @@ _OF_MODULES = {  # the same of names that texts and datasets have too
 
 
 def writes(call: ast.Call) -> bool:
-    """Whether a call opens a file for writing or puts something in its place, as far as the text of the call says."""
+    """Whether a call opens a file for writing or puts something in its place, as far as the text of
+    the call says.
+    """
     function = call.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    owner = function.value.id if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) else ""
+    owner = (
+        function.value.id
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
+        else ""
+    )
     if name in ("open", "fdopen", "memmap", "ZipFile"):
         words = (*call.args, *(word.value for word in call.keywords))
         given = [word.value for word in words if isinstance(word, ast.Constant)]
-        flags = {node.attr for argument in call.args for node in ast.walk(argument) if isinstance(node, ast.Attribute)}
-        is_mode = any(isinstance(word, str) and re.fullmatch(r"[rwaxbt+]{1,4}", word) and {*word} & {*"wax+"} for word in given)
+        flags = {
+            node.attr
+            for argument in call.args
+            for node in ast.walk(argument)
+            if isinstance(node, ast.Attribute)
+        }
+        is_mode = any(
+            isinstance(word, str) and re.fullmatch(r"[rwaxbt+]{1,4}", word) and {*word} & {*"wax+"}
+            for word in given
+        )
         return is_mode or bool(flags & {"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND"})
     is_ours = isinstance(function, ast.Name) and name in ("write_text", "write_csv")
     return name in _OF_MODULES.get(owner, set()) or (name in _TO_A_PATH and not is_ours)
@@ -433,8 +530,15 @@ def test_the_search_for_writers_sees(call):
 
 
 def test_nothing_else_in_the_package_renames_or_opens_files_for_writing():
-    files = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
-    found = {(file, name) for file, tree in files.items() for name in writers_in(tree) if file != "records/writing.py"}
+    files = {
+        str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")
+    }
+    found = {
+        (file, name)
+        for file, tree in files.items()
+        for name in writers_in(tree)
+        if file != "records/writing.py"
+    }
     assert found == EXCEPTIONS.keys()
 
 
@@ -450,7 +554,10 @@ def test_only_a_page_under_its_own_name_gives_way(tmp_path):
         with sealed_folder(tmp_path / "observed", is_drawn=is_page):
             pass
         (tmp_path / "observed" / name).write_text(page, encoding="utf-8")
-    with pytest.raises(InputError, match=r"monday\.html"), sealed_folder(tmp_path / "observed", is_drawn=is_page):
+    with (
+        pytest.raises(InputError, match=r"monday\.html"),
+        sealed_folder(tmp_path / "observed", is_drawn=is_page),
+    ):
         pass
     assert (tmp_path / "observed" / "monday.html").read_text(encoding="utf-8") == page
 
@@ -468,7 +575,10 @@ def test_a_file_of_another_kind_by_its_name_is_not_written_over(tmp_path, monkey
     write, ending = WRITERS[writer]
     data = tmp_path / "my.csv"
     data.write_text("class,the\n")
-    with pytest.raises(InputError, match=rf"its name says that it is another kind of file; choose one that ends in \{ending}"):
+    with pytest.raises(
+        InputError,
+        match=rf"its name says that it is another kind of file; choose one that ends in \{ending}",
+    ):
         write(data)
     assert data.read_text() == "class,the\n"
     (tmp_path / f"mine{ending}").write_text("earlier")

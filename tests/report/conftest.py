@@ -19,15 +19,21 @@ __all__ = ["browser"]  # a fixture of the tests here
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a file and wait until it is ready, or, if not `ready`, only an empty page. Where time `stands` it passes only as the
-    test says, `page.clock.run_for(300)`: a busy machine may otherwise see the end of a film before its beginning. At the end of a
-    test nothing was complained of, and nothing was asked of the network.
+    """Open a file and wait until it is ready, or, if not `ready`, only an empty page. Where time
+    `stands` it passes only as the test says, `page.clock.run_for(300)`: a busy machine may
+    otherwise see the end of a film before its beginning. At the end of a test nothing was
+    complained of, and nothing was asked of the network.
     """
     pages, complaints, requests = [], [], []
 
     def opened(path: Path, *, ready: bool = True, stands: bool = False, **settings: Any) -> Any:
         page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | settings))
-        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda message: (
+                complaints.append(message.text) if message.type in ("error", "warning") else None
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         pages.append(page)
@@ -36,7 +42,9 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
             page.clock.pause_at(1000)
         if ready:
             page.goto(path.resolve().as_uri())
-            page.wait_for_selector("html[data-ready], #numbers:not(:empty)", state="attached")  # a report, or the playground
+            page.wait_for_selector(
+                "html[data-ready], #numbers:not(:empty)", state="attached"
+            )  # a report, or the playground
         return page
 
     yield opened

@@ -1,4 +1,6 @@
-"""Results to report, written as `saccade reproduce` writes them: of several seeds, of a flow in stages, and without a record."""
+"""Results to report, written as `saccade reproduce` writes them: of several seeds, of a flow in
+stages, and without a record.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ FIG_4 = Statement("tian2023", "Fig. 4", "loss and attention on Syn-Small", kind=
 INVARIANTS = Statement("saccade", "invariants", "what the flow keeps", kind=OURS)
 
 STEPS = np.arange(0, 49, 2)
-MET, UNMET = below("Assumption 2", 0.2, 1 / 3, "largest eigenvalue", "of E"), above("rate of the decoder", 0.5, 1.0)
+MET, UNMET = (
+    below("Assumption 2", 0.2, 1 / 3, "largest eigenvalue", "of E"),
+    above("rate of the decoder", 0.5, 1.0),
+)
 
 
 def descent() -> xr.Dataset:
@@ -52,7 +57,11 @@ def descent() -> xr.Dataset:
         time_unit="steps",
         config={"task": "two classes"},
         wall_time=1.0,
-        definitions={"loss": ("nats", "mean loss"), "attention": ("1", "attention on a token"), "lr_decoder": ("1", "rate")},
+        definitions={
+            "loss": ("nats", "mean loss"),
+            "attention": ("1", "attention on a token"),
+            "lr_decoder": ("1", "rate"),
+        },
     )
 
 
@@ -60,7 +69,12 @@ def descent_claims() -> Iterable[Claim]:
     case = Case({"ratio": 1.0}, given=[MET], against=PUBLISHED)
     for step, published in ((2, 2.4), (4, 0.73), (6, 0.16), (8, 0.044)):
         yield case.but(iteration=step).near(
-            FIG_4, "loss", published * 1.05, published, relative=0.15, sentence="The loss falls as published."
+            FIG_4,
+            "loss",
+            published * 1.05,
+            published,
+            relative=0.15,
+            sentence="The loss falls as published.",
         )
     yield case.but(given=[MET, UNMET]).at_most(THEOREM_4, "loss at the end", 0.3, 0.2)
     yield (
@@ -80,7 +94,10 @@ def descent_panels() -> Layout:
             [
                 Line(STEPS, loss, "measured", low=0.8 * loss, high=1.2 * loss),
                 Line(STEPS, 1.1 * loss, "theory", DASHES, None),
-                *(Line(STEPS, loss * (1 + 0.1 * shade), "", "dots", shade) for shade in (0.0, 0.5, 1.0)),
+                *(
+                    Line(STEPS, loss * (1 + 0.1 * shade), "", "dots", shade)
+                    for shade in (0.0, 0.5, 1.0)
+                ),
                 Line(STEPS[::4], loss[::4], "published", RINGS, 1),
                 Line(STEPS[::4], 0.9 * loss[::4], "replicated", POINTS, 2),
             ],
@@ -97,20 +114,57 @@ def descent_panels() -> Layout:
             stacked=True,
             tones={"two": None},
         ),
-        Heat("Map", "token", "class", np.arange(6.0).reshape(2, 3), ["a", "b", "c"], ["A", "B"], unit="nats"),
-        Lines("Rates by law", "law", "rate", [Line([1, 2, 3], [1, 2, 4], style=POINTS)], ticks={1: "zipf", 2: "flat", 3: "own"}),
+        Heat(
+            "Map",
+            "token",
+            "class",
+            np.arange(6.0).reshape(2, 3),
+            ["a", "b", "c"],
+            ["A", "B"],
+            unit="nats",
+        ),
+        Lines(
+            "Rates by law",
+            "law",
+            "rate",
+            [Line([1, 2, 3], [1, 2, 4], style=POINTS)],
+            ticks={1: "zipf", 2: "flat", 3: "own"},
+        ),
     ]
 
 
 def growth_claims() -> Iterable[Claim]:
     case = Case(given=[MET])
-    yield case.between(THEOREM_4, "snap onset", 46.6, 35, 91, sentence="Attention snaps between two times that the theory gives.")
-    yield case.at_least(THEOREM_4, "share of pairs where the distinct token gains", Interval(0.43, 0.4, 0.47), 0.56, strict=True)
-    yield case.erratum(THEOREM_4, "growth bound at zero", 0.0, number="0.4", printed=0.5, corrected=0.0, within=1e-3)
+    yield case.between(
+        THEOREM_4,
+        "snap onset",
+        46.6,
+        35,
+        91,
+        sentence="Attention snaps between two times that the theory gives.",
+    )
+    yield case.at_least(
+        THEOREM_4,
+        "share of pairs where the distinct token gains",
+        Interval(0.43, 0.4, 0.47),
+        0.56,
+        strict=True,
+    )
+    yield case.erratum(
+        THEOREM_4,
+        "growth bound at zero",
+        0.0,
+        number="0.4",
+        printed=0.5,
+        corrected=0.0,
+        within=1e-3,
+    )
     yield case.none(INVARIANTS, "gain is conserved", [False] * 36)
     yield case.at_most(INVARIANTS, "drift of the norm", 1e-9, 1e-6, expected=FAILS)
     few = case.under(Ceiling("two seeds", 0.27))
-    yield few.at_least(INVARIANTS, "rank correlation with the forecast", Interval(0.2, 0.1, 0.3), 0.5)
+    yield few.at_least(
+        INVARIANTS, "rank correlation with the forecast", Interval(0.2, 0.1, 0.3), 0.5
+    )
     yield case.near(INVARIANTS, "a number that is missing", float("nan"), 1.0, within=0.1)
 
 
@@ -119,7 +173,10 @@ def cycle() -> xr.Dataset:
     time = np.geomspace(1, 5000, 400)
     start = ("seed", "time")
     rise = 1 / (1 + np.exp(-5 * (np.log10(time)[:, None] - np.array([1.0, 2.0, 3.0]))))
-    directions, axes = np.linalg.qr(rng.normal(size=(5, 3)))[0], np.linalg.qr(rng.normal(size=(4, 3)))[0]
+    directions, axes = (
+        np.linalg.qr(rng.normal(size=(5, 3)))[0],
+        np.linalg.qr(rng.normal(size=(4, 3)))[0],
+    )
     embedding = np.einsum("tk,ik,jk->tij", rise * [1.0, 0.8, 0.6], directions, axes)
     variables = {
         "attention": ((*start, "query", "token"), rng.dirichlet(np.ones(5), (1, 400, 5))),
@@ -133,7 +190,11 @@ def cycle() -> xr.Dataset:
         time_unit="flow time",
         config={"task": "six tokens"},
         wall_time=1.0,
-        definitions={"loss": ("nats", "loss"), "attention": ("1", "attention on a token"), "embedding": ("1", "embedding matrix")},
+        definitions={
+            "loss": ("nats", "loss"),
+            "attention": ("1", "attention on a token"),
+            "embedding": ("1", "embedding matrix"),
+        },
     )
 
 
@@ -147,18 +208,33 @@ def snap() -> Film:
     roles = ["common tokens", "distinct tokens", "distinct tokens"]
     marks = {1e3: "half is won"}
     return Film(
-        "Attention snaps.", time, attention, ["the", "cat", "dog"], theory=theory, roles=roles, marks=marks, clock="t (steps)"
+        "Attention snaps.",
+        time,
+        attention,
+        ["the", "cat", "dog"],
+        theory=theory,
+        roles=roles,
+        marks=marks,
+        clock="t (steps)",
     )
 
 
 def turning() -> Film:
-    """Two queries that turn from the first token to the last; theory says less than half of it, and only in the first half."""
+    """Two queries that turn from the first token to the last; theory says less than half of it, and
+    only in the first half.
+    """
     share = np.linspace(0, 1, 20)[:, None]
     row = np.concatenate([1 - share, 0 * share, share], axis=1)
     values = np.stack([row, row], axis=1)
     theory = np.where(np.arange(20)[:, None, None] < 10, 0.4 * values, np.nan)
     return Film(
-        "Attention turns.", np.arange(20.0), values, ["a", "b", "c"], queries=["a", "b"], theory=theory, outlines="half of it"
+        "Attention turns.",
+        np.arange(20.0),
+        values,
+        ["a", "b", "c"],
+        queries=["a", "b"],
+        theory=theory,
+        outlines="half of it",
     )
 
 
@@ -179,7 +255,10 @@ def written(
     write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
     if panels:
         write_json(folder / "panels.json", specs(panels))
-    save_figure(draw_panels(specs(panels or [Lines("Growth", "t", "growth", [Line([0, 1], [0, 1])])])), folder / "figure")
+    save_figure(
+        draw_panels(specs(panels or [Lines("Growth", "t", "growth", [Line([0, 1], [0, 1])])])),
+        folder / "figure",
+    )
     for name, rows in (tables or {}).items():
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]))
@@ -187,7 +266,11 @@ def written(
             writer.writerows(rows)
     if film is not None:
         write_json(folder / "film.json", film.spec())
-    about = {"statement": f"What {folder.name} found.", "caption": "What to see.", "command": f"saccade reproduce {folder.name}"}
+    about = {
+        "statement": f"What {folder.name} found.",
+        "caption": "What to see.",
+        "command": f"saccade reproduce {folder.name}",
+    }
     write_json(folder / "about.json", about | {"part": part} | ({"title": title} if title else {}))
     seal(folder)
     return folder
@@ -225,6 +308,8 @@ def write_all(out: Path) -> Path:
             part="Focus and Dilution",
         ),
     ]
-    for place, folder in enumerate(made):  # folders are sorted by time, which may be too coarse to tell them apart
+    for place, folder in enumerate(
+        made
+    ):  # folders are sorted by time, which may be too coarse to tell them apart
         os.utime(folder, (1e9 + place, 1e9 + place))
     return out

@@ -1,4 +1,6 @@
-"""What axe, the usual checker of web pages, finds wrong with the pages for people who cannot see or point well: nothing serious."""
+"""What axe, the usual checker of web pages, finds wrong with the pages for people who cannot see or
+point well: nothing serious.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ def playground(tmp_path_factory):
 def found(page):
     """(impact, rule, where) of everything that is wrong, and how many rules were tried."""
     told = sync.Axe().run(page).response
-    wrong = [(rule["impact"], rule["id"], node["html"][:200]) for rule in told["violations"] for node in rule["nodes"]]
+    wrong = [
+        (rule["impact"], rule["id"], node["html"][:200])
+        for rule in told["violations"]
+        for node in rule["nodes"]
+    ]
     return wrong, len(told["passes"])
 
 
@@ -26,7 +32,11 @@ def found(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", ["report", "playground", "watched"])
 def test_axe_finds_nothing_serious(visit, request, which, width, height, scheme):
-    page = visit(request.getfixturevalue(which), viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = visit(
+        request.getfixturevalue(which),
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+    )
     if which == "report":
         page.locator("#result-0 > summary").click()
         page.locator("#result-0 .panel").first.wait_for()

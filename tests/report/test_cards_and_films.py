@@ -1,4 +1,6 @@
-"""The first screen of a page about several results: films that move, and cards that open, in a real browser."""
+"""The first screen of a page about several results: films that move, and cards that open, in a real
+browser.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
 
 def test_frames_go_where_attention_moves_and_keep_both_ends():
     time = np.geomspace(1, 1e6, 701)
-    values = np.where(time < 1e3, 0.0, np.minimum(np.log10(time / 1e3), 1.0))[:, None]  # rest, a decade of movement, rest
+    values = np.where(time < 1e3, 0.0, np.minimum(np.log10(time / 1e3), 1.0))[
+        :, None
+    ]  # rest, a decade of movement, rest
     at = frames(time, values)
     assert (at[0], at[-1], len(at)) == (1.0, 1e6, N_FRAMES)
     assert (np.diff(at) > 0).all()
     moving = ((at > 1e3) & (at < 1e4)).mean()
-    assert moving == pytest.approx(0.75 + 0.25 / 6, abs=0.02)  # one decade of six has three quarters of the film
+    assert moving == pytest.approx(
+        0.75 + 0.25 / 6, abs=0.02
+    )  # one decade of six has three quarters of the film
 
 
 def test_a_film_of_something_that_never_moves_goes_by_its_samples():
@@ -61,7 +67,9 @@ def test_long_lines_are_thinned_and_points_and_broken_lines_are_not():
 def test_the_first_screen_moves_by_itself(visit, report, width, height, scheme):
     page = visit(report, viewport={"width": width, "height": height}, color_scheme=scheme)
     stage = page.locator(".film-stage").first
-    assert stage.bounding_box()["y"] + stage.bounding_box()["height"] <= height  # whole, above the fold
+    assert (
+        stage.bounding_box()["y"] + stage.bounding_box()["height"] <= height
+    )  # whole, above the fold
     assert page.locator(".film-sentence").first.inner_text() == "Attention snaps."
     until_it_moves(page, stage.bounding_box(), share=0.001)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -91,7 +99,10 @@ def test_nothing_moves_by_itself_where_less_motion_is_wanted(visit, report):
 def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, report, results):
     page = visit(report)
     assert page.locator(".part > h2").all_inner_texts() == ["Scan and Snap", "Focus and Dilution"]
-    statements = [json.loads((results / name / "about.json").read_text())["statement"] for name in ("descent", "growth", "cycle")]
+    statements = [
+        json.loads((results / name / "about.json").read_text())["statement"]
+        for name in ("descent", "growth", "cycle")
+    ]
     assert page.locator(".card-said").all_inner_texts() == statements
     words = page.locator("#result-1 .strip-words").inner_text()
     assert words == "4 hold, 2 fail, 1 cannot be told; 3 surprises among them"
@@ -104,7 +115,11 @@ def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, repor
         "Cycle",
         "All claims",
     ]
-    assert page.locator(".menu li a").evaluate_all("all => all.map((one) => one.title)") == ["descent", "growth", "cycle"]
+    assert page.locator(".menu li a").evaluate_all("all => all.map((one) => one.title)") == [
+        "descent",
+        "growth",
+        "cycle",
+    ]
     expect(page.locator("#all-claims")).to_contain_text("How it grows")
 
 
@@ -118,16 +133,23 @@ def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, r
     card.locator(".own-claims > summary").click()
     expect(card.locator(".own-claims .opener")).to_have_count(6)
     card.locator(".own-claims .opener").first.click()
-    expect(card.locator(".own-claims .detail code")).to_have_text("saccade reproduce descent", use_inner_text=True)
+    expect(card.locator(".own-claims .detail code")).to_have_text(
+        "saccade reproduce descent", use_inner_text=True
+    )
     page.locator("#result-2 > summary").click()
-    page.locator("#result-2 #over-time").wait_for()  # there is one, and it goes where it is asked for
+    page.locator(
+        "#result-2 #over-time"
+    ).wait_for()  # there is one, and it goes where it is asked for
     expect(card.locator("#over-time")).to_have_count(0)
 
 
 def test_a_card_opens_at_the_end_of_a_run_that_has_a_clock_of_its_own(visit, tmp_path):
     clock = np.array([[1.0, 2.0, 4.0], [1.0, 3.0, 9.0]])
     curves = {"curve": (("law", "sample"), clock**2), "curve_time": (("law", "sample"), clock)}
-    folders = [written(tmp_path / name, growth_claims(), record=xr.Dataset(curves, {"law": ["a", "b"]})) for name in ("one", "two")]
+    folders = [
+        written(tmp_path / name, growth_claims(), record=xr.Dataset(curves, {"law": ["a", "b"]}))
+        for name in ("one", "two")
+    ]
     page = visit(write_report(folders, tmp_path / "page.html"))
     page.locator("#result-1 > summary").click()
     expect(page.locator("#result-1 [data-player=readout]")).to_have_text("4", use_inner_text=True)
@@ -136,7 +158,9 @@ def test_a_card_opens_at_the_end_of_a_run_that_has_a_clock_of_its_own(visit, tmp
 
 
 @pytest.mark.parametrize("width, height", WIDTHS)
-def test_the_way_back_to_the_top_is_offered_where_the_top_is_out_of_sight(visit, report, width, height):
+def test_the_way_back_to_the_top_is_offered_where_the_top_is_out_of_sight(
+    visit, report, width, height
+):
     page = visit(report, viewport={"width": width, "height": height})
     expect(page.locator(".to-top")).to_be_hidden()
     page.evaluate("scrollTo(0, document.body.scrollHeight / 2)")
@@ -144,7 +168,9 @@ def test_the_way_back_to_the_top_is_offered_where_the_top_is_out_of_sight(visit,
     page.locator(".to-top").click()
     expect(page.locator("h1")).to_be_in_viewport()
     menu = page.locator(".menu").bounding_box()
-    assert (menu["x"] + menu["width"] <= page.locator(".cards").first.bounding_box()["x"]) == (width > 960)  # beside it, or after
+    assert (menu["x"] + menu["width"] <= page.locator(".cards").first.bounding_box()["x"]) == (
+        width > 960
+    )  # beside it, or after
 
 
 def test_a_link_to_a_result_opens_its_card(visit, report):
@@ -173,7 +199,10 @@ def test_the_head_of_the_table_stays_in_sight(visit, report):
     page = visit(report, viewport={"width": 1280, "height": 500})
     page.locator("#claims-list > summary").click()
     page.locator("#claims-table tbody tr").last.scroll_into_view_if_needed()
-    shown, head = (page.locator(place).first.bounding_box() for place in ("#claims-shown", "#claims-table thead th"))
+    shown, head = (
+        page.locator(place).first.bounding_box()
+        for place in ("#claims-shown", "#claims-table thead th")
+    )
     assert 0 <= shown["y"] < 10  # what is filtered, and the way back
     assert 0 <= head["y"] - shown["y"] - shown["height"] < 1
 
@@ -192,7 +221,8 @@ def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
 def _frame(page, place):
     """The second film at a share of its length."""
     page.locator(".film-slider").nth(1).evaluate(
-        "(one, share) => { one.value = share * one.max; one.dispatchEvent(new Event('input')); }", place
+        "(one, share) => { one.value = share * one.max; one.dispatchEvent(new Event('input')); }",
+        place,
     )
     return page.locator(".film").nth(1)
 
@@ -216,7 +246,9 @@ def test_theory_is_the_rim_of_each_cell_as_long_as_it_speaks(visit, report):
 
 
 def test_a_figure_fills_the_window_at_a_tap_and_comes_back(visit, report):
-    page = visit(report, viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce")
+    page = visit(
+        report, viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce"
+    )
     page.locator("#result-0 > summary").tap()
     stage = page.locator("#result-0 .panel .chart-stage").first
     stage.scroll_into_view_if_needed()
@@ -226,9 +258,13 @@ def test_a_figure_fills_the_window_at_a_tap_and_comes_back(visit, report):
     expect(large).to_be_visible()
     assert small["width"] < large.bounding_box()["width"] <= 390  # it fits first
     assert float(large.get_attribute("height")) > 1.5 * small["height"]  # drawn anew, not stretched
-    expect(page.locator(".zoom-hint")).to_have_text("tap the picture for larger", use_inner_text=True)
+    expect(page.locator(".zoom-hint")).to_have_text(
+        "tap the picture for larger", use_inner_text=True
+    )
     large.tap()
-    expect(page.locator(".zoom-hint")).to_have_text("↔ drag or scroll to move it, tap to fit", use_inner_text=True)
+    expect(page.locator(".zoom-hint")).to_have_text(
+        "↔ drag or scroll to move it, tap to fit", use_inner_text=True
+    )
     until(page, "document.querySelector('.zoom .chart-svg').clientWidth > 600")
     assert page.evaluate("document.querySelector('.zoom').scrollWidth > innerWidth")
     page.get_by_role("button", name="Fit", exact=True).tap()

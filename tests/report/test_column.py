@@ -1,4 +1,6 @@
-"""A figure for a paper: exactly as wide as its column, readable there, in the caller's letters, or one sentence."""
+"""A figure for a paper: exactly as wide as its column, readable there, in the caller's letters, or
+one sentence.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ def size(svg: str) -> tuple[float, float]:
     return float(width), float(height)
 
 
-@pytest.mark.parametrize("width, points", [(3.3, 237.6), ("3.3in", 237.6), ("84mm", 238.11), ("8.4cm", 238.11), ("240pt", 240)])
+@pytest.mark.parametrize(
+    "width, points",
+    [(3.3, 237.6), ("3.3in", 237.6), ("84mm", 238.11), ("8.4cm", 238.11), ("240pt", 240)],
+)
 def test_a_figure_is_as_wide_as_asked(results, tmp_path, width, points):
     assert inches(width) * 72 == pytest.approx(points, abs=0.01)
     svg = write_figure(results / "descent", tmp_path / "d.svg", width).read_text()
@@ -44,7 +49,9 @@ def test_the_caller_chooses_the_letters(results, tmp_path):
 
 def test_a_pdf_comes_from_the_command_line(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = called("figure", str(results / "descent"), "--width", "3.3in", "--panels", "1", "3")
+    code, out, _ = called(
+        "figure", str(results / "descent"), "--width", "3.3in", "--panels", "1", "3"
+    )
     assert (code, out) == (0, "figure: descent.pdf\n")
     assert (tmp_path / "descent.pdf").read_bytes().startswith(b"%PDF")
 
@@ -57,13 +64,21 @@ def test_a_pdf_comes_from_the_command_line(results, tmp_path, monkeypatch):
         (["descent", "--width", "1e9in"], "`width` must be a length"),
         (["descent", "--format", "doc"], "format 'doc' is not known"),
         (["descent", "--panels", "5"], "`panels` must be numbers from 1 to 4; got 5"),
-        (["no-such"], "there is no result no-such in results or results/own; `saccade reproduce NAME` makes one"),
+        (
+            ["no-such"],
+            "there is no result no-such in results or results/own; `saccade reproduce NAME` makes one",
+        ),
         (["."], "holds 3 results; name one of them"),
     ],
 )
 def test_what_cannot_be_drawn_is_a_sentence(results, tmp_path, monkeypatch, wrong, says):
     monkeypatch.chdir(results)
-    code, _, err = called("figure", *wrong, "--out", str(tmp_path / f"x.{wrong[-1] if '--format' in wrong else 'pdf'}"))
+    code, _, err = called(
+        "figure",
+        *wrong,
+        "--out",
+        str(tmp_path / f"x.{wrong[-1] if '--format' in wrong else 'pdf'}"),
+    )
     assert code == 2
     assert says in err
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,6 @@
-"""Panels drawn by Matplotlib: what a description says is on the axes, and a small figure stays readable."""
+"""Panels drawn by Matplotlib: what a description says is on the axes, and a small figure stays
+readable.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,21 @@ BARS = Bars(
     {"one": [0.2, 0.3, 0.5], "two": [0.8, np.nan, -0.5]},
     levels={0.5: "half"},
 )
-HEAT = Heat("Map", "key", "query", np.arange(35.0).reshape(5, 7), [f"token {i}" for i in range(7)], list("abcde"), unit="nats")
+HEAT = Heat(
+    "Map",
+    "key",
+    "query",
+    np.arange(35.0).reshape(5, 7),
+    [f"token {i}" for i in range(7)],
+    list("abcde"),
+    unit="nats",
+)
 TICKS = Lines(
-    "Places", "law", "rate", [Line([1, 2, 3], [1, 2, 3], style=POINTS)], ticks={1: "zipf-6", 2: "geometric", 3: "user's own"}
+    "Places",
+    "law",
+    "rate",
+    [Line([1, 2, 3], [1, 2, 3], style=POINTS)],
+    ticks={1: "zipf-6", 2: "geometric", 3: "user's own"},
 )
 
 
@@ -59,7 +73,9 @@ def panels_of(figure: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("size", [(), (5.5,), (5.5, 4.0), (2.0, 1.0), (14.0, 4.0)])
-@pytest.mark.parametrize("layout", [[CURVES, BARS, HEAT], [[CURVES], [TICKS, HEAT]], [[CURVES, BARS, HEAT]] * 3])
+@pytest.mark.parametrize(
+    "layout", [[CURVES, BARS, HEAT], [[CURVES], [TICKS, HEAT]], [[CURVES, BARS, HEAT]] * 3]
+)
 def test_no_panel_collapses_at_any_size(layout: Any, size: tuple[float, ...]) -> None:
     for axes in panels_of(drawn(layout, *size)):
         box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
@@ -84,7 +100,9 @@ def test_styles_tones_bands_and_lines_are_those_described() -> None:
     assert rings.get_markerfacecolor() == "none"
     assert points.get_markerfacecolor() != "none"
     assert to_rgba(theory.get_color()) == to_rgba("black")
-    assert len({to_rgba(line.get_color()) for line in (measured, theory, shade, points, rings)}) == 5
+    assert (
+        len({to_rgba(line.get_color()) for line in (measured, theory, shade, points, rings)}) == 5
+    )
     assert len(axes.collections) == 1
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_ylim()[0] == 0.5
@@ -92,12 +110,19 @@ def test_styles_tones_bands_and_lines_are_those_described() -> None:
     assert level.get_ydata()[0] == 100
     assert mark.get_xdata()[0] == 1e3
     assert [words.get_text() for words in axes.texts] == ["ceiling", "snap"]
-    assert [words.get_text() for words in axes.get_legend().get_texts()] == ["measured", "theory $3", "seeds", "rings"]
+    assert [words.get_text() for words in axes.get_legend().get_texts()] == [
+        "measured",
+        "theory $3",
+        "seeds",
+        "rings",
+    ]
 
 
 def boxes_of(axes: Any) -> list[Any]:
     """Where the words by lines are, in shares of the panel."""
-    return [words.get_window_extent().transformed(axes.transAxes.inverted()) for words in axes.texts]
+    return [
+        words.get_window_extent().transformed(axes.transAxes.inverted()) for words in axes.texts
+    ]
 
 
 def test_numbers_along_a_logarithmic_axis_are_written_as_everywhere_else() -> None:
@@ -108,8 +133,20 @@ def test_numbers_along_a_logarithmic_axis_are_written_as_everywhere_else() -> No
 
 def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() -> None:
     x = np.linspace(0, 1, 50)
-    curves = [Line(x, 0.9 - 0.3 * x), Line(x[20:], 0.53 + 0 * x[20:]), Line(x[20:], 0.47 + 0 * x[20:])]
-    panel = Lines("", "", "", curves, ylim=(0, 1), levels={0.5: "level", 0.99: "top"}, marks={0.5: "a mark", 0.52: "another"})
+    curves = [
+        Line(x, 0.9 - 0.3 * x),
+        Line(x[20:], 0.53 + 0 * x[20:]),
+        Line(x[20:], 0.47 + 0 * x[20:]),
+    ]
+    panel = Lines(
+        "",
+        "",
+        "",
+        curves,
+        ylim=(0, 1),
+        levels={0.5: "level", 0.99: "top"},
+        marks={0.5: "a mark", 0.52: "another"},
+    )
     (axes,) = drawn([panel]).axes
     boxes = boxes_of(axes)
     for place, box in enumerate(boxes):
@@ -133,14 +170,28 @@ def test_words_by_a_line_may_stand_anywhere_along_it() -> None:
 
 
 def test_a_level_of_bars_is_named_in_the_legend_and_not_on_a_bar() -> None:
-    (axes,) = drawn([Bars("", "", "", list("abcd"), {"": [0.1, 0.2, 0.9, 0.9]}, ylim=(0, 1), levels={0.5: "half"})]).axes
+    (axes,) = drawn(
+        [
+            Bars(
+                "",
+                "",
+                "",
+                list("abcd"),
+                {"": [0.1, 0.2, 0.9, 0.9]},
+                ylim=(0, 1),
+                levels={0.5: "half"},
+            )
+        ]
+    ).axes
     assert [words.get_text() for words in axes.get_legend().get_texts()] == ["half"]
     assert boxes_of(axes) == []
     assert [line.get_ydata()[0] for line in axes.get_lines()] == [0.5]
 
 
 def test_a_lighter_shade_is_lighter() -> None:
-    (axes,) = drawn([Lines("", "", "", [Line([0, 1], [0, 1], tone=tone) for tone in (0.0, 0.5, 1.0)])]).axes
+    (axes,) = drawn(
+        [Lines("", "", "", [Line([0, 1], [0, 1], tone=tone) for tone in (0.0, 0.5, 1.0)])]
+    ).axes
     light, middle, dark = (sum(to_rgba(line.get_color())[:3]) for line in axes.get_lines())
     assert light > middle > dark
     assert axes.get_legend() is None
@@ -148,7 +199,9 @@ def test_a_lighter_shade_is_lighter() -> None:
 
 def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side() -> None:
     stacked = Bars("Fates", "fate", "share", BARS.labels, BARS.groups, stacked=True)
-    one, two = (bars for bars in drawn([stacked]).axes[0].containers if isinstance(bars, BarContainer))
+    one, two = (
+        bars for bars in drawn([stacked]).axes[0].containers if isinstance(bars, BarContainer)
+    )
     assert next(bar.get_y() for bar in two) == 0.2
     assert two[2].get_y() == 0
     assert two[2].get_height() == -0.5
@@ -159,9 +212,27 @@ def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side() -> Non
 
 def test_names_along_an_axis_are_kept_and_too_many_are_thinned() -> None:
     (axes,) = drawn([TICKS]).axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["zipf-6", "geometric", "user's own"]
-    (axes,) = drawn([Bars("", "", "", ["momentum", "no momentum, 10 x steps", "a uniform start"], {"": np.ones(3)})]).axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["momentum", "no momentum, 10 x\nsteps", "a uniform start"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "zipf-6",
+        "geometric",
+        "user's own",
+    ]
+    (axes,) = drawn(
+        [
+            Bars(
+                "",
+                "",
+                "",
+                ["momentum", "no momentum, 10 x steps", "a uniform start"],
+                {"": np.ones(3)},
+            )
+        ]
+    ).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "momentum",
+        "no momentum, 10 x\nsteps",
+        "a uniform start",
+    ]
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
     many = Bars("", "", "", [f"a long name {i}" for i in range(200)], {"": np.ones(200)})
     (axes,) = drawn([many]).axes
@@ -186,7 +257,13 @@ def test_names_along_an_axis_are_kept_and_too_many_are_thinned() -> None:
         Bars("nothing", "x", "y", [], {}),
         Heat("missing", "x", "y", np.full((2, 3), np.nan), "abc", "ab"),
         Heat("constant", "x", "y", np.ones((2, 3)), "abc", "ab", diverging=True),
-        Lines("a" * 500, "b" * 500, "\\frac{$", [Line([0, 1], [0, 1], "$\\frac{")], levels={0.5: "$\\x{"}),
+        Lines(
+            "a" * 500,
+            "b" * 500,
+            "\\frac{$",
+            [Line([0, 1], [0, 1], "$\\frac{")],
+            levels={0.5: "$\\x{"},
+        ),
     ],
 )
 def test_what_cannot_be_drawn_leaves_an_empty_place_and_no_warning(panel: Any) -> None:
@@ -208,11 +285,20 @@ def test_a_figure_over_time_goes_the_same_way() -> None:
 
 def test_numbers_on_a_figure_are_written_as_people_do() -> None:
     tiny, narrow = [6.4e-5, 7.2e-5], [0.992, 1.008]
-    words = Lines("start 1e-05, slope -0.5", "t - T", "E", [Line([1, 2], tiny, "ε = 1e-06")], levels={6.6e-5: "-1/2"})
+    words = Lines(
+        "start 1e-05, slope -0.5",
+        "t - T",
+        "E",
+        [Line([1, 2], tiny, "ε = 1e-06")],
+        levels={6.6e-5: "-1/2"},
+    )
     (axes,) = drawn([words]).axes
     assert axes.get_title(loc="left") == "start 10⁻⁵, slope −0.5"
     assert axes.get_xlabel() == "t − T"
-    assert {text.get_text() for text in (*axes.get_legend().get_texts(), *axes.texts)} == {"ε = 10⁻⁶", "−1/2"}
+    assert {text.get_text() for text in (*axes.get_legend().get_texts(), *axes.texts)} == {
+        "ε = 10⁻⁶",
+        "−1/2",
+    }
     ticks = [text.get_text() for text in axes.get_yticklabels()]
     assert "7×10⁻⁵" in ticks
     assert len(set(ticks)) == len(ticks)

@@ -17,11 +17,15 @@ from saccade.theory.statements import STATEMENTS
 
 FORMULAS = [(each.key, line) for each in STATEMENTS.values() for line in each.formula]
 ERRATA = [(statement, each) for statement in STATEMENTS.values() for each in statement.errata]
-FORMULAS += [(f"erratum {each.number}", line) for _, each in ERRATA for line in each.printed + each.corrected]
+FORMULAS += [
+    (f"erratum {each.number}", line) for _, each in ERRATA for line in each.printed + each.corrected
+]
 ARITIES = {"mfrac": 2, "mover": 2, "msub": 2, "msup": 2, "munder": 2, "msubsup": 3, "munderover": 3}
 
 
-@pytest.mark.parametrize("key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)])
+@pytest.mark.parametrize(
+    "key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)]
+)
 def test_formulas_become_well_formed_mathml(key, latex):
     root = ElementTree.fromstring(mathml(latex))
     assert root.tag == "math"
@@ -30,7 +34,9 @@ def test_formulas_become_well_formed_mathml(key, latex):
         assert len(element) == ARITIES.get(element.tag, len(element)), element.tag
 
 
-@pytest.mark.parametrize("key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)])
+@pytest.mark.parametrize(
+    "key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)]
+)
 def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
     plain = re.sub(r"\\(?:text|mathrm)\s*", "", latex)
     plain = re.sub(r"\\(?!exp|ln|log|max|min|cos|sin|tan|sup)[A-Za-z]+", "", plain)
@@ -41,18 +47,27 @@ def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
 @pytest.mark.parametrize(
     "latex, inside",
     [
-        ("x_{i+1}^2", "<msubsup><mi>x</mi><mrow><mi>i</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></msubsup>"),
+        (
+            "x_{i+1}^2",
+            "<msubsup><mi>x</mi><mrow><mi>i</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></msubsup>",
+        ),
         ("x^2_i", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
         ("h'^2", "<msup><mi>h</mi><mrow><mo>′</mo><mn>2</mn></mrow></msup>"),
         ("E'_n", "<msubsup><mi>E</mi><mi>n</mi><mo>′</mo></msubsup>"),
-        (r"\dot z_m", '<msub><mover><mi>z</mi><mo mathsize="1.6em">.</mo></mover><mi>m</mi></msub>'),
+        (
+            r"\dot z_m",
+            '<msub><mover><mi>z</mi><mo mathsize="1.6em">.</mo></mover><mi>m</mi></msub>',
+        ),
         (r"\frac{1}{K}", "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>K</mi></mrow></mfrac>"),
         (r"\sqrt{2}", "<msqrt><mrow><mn>2</mn></mrow></msqrt>"),
         (r"\sum_l^M", "<munderover><mo>∑</mo><mi>l</mi><mi>M</mi></munderover>"),
         (r"\int_0^t", "<msubsup><mo>∫</mo><mn>0</mn><mi>t</mi></msubsup>"),
         (r"\ln M", '<mi>ln</mi><mspace width=".17em"/><mi>M</mi>'),
         (r"\ln(M)", "<mi>ln</mi><mo>(</mo><mi>M</mi><mo>)</mo>"),
-        (r"\text{ if } a < 0.9", "<mtext>&#160;if&#160;</mtext><mi>a</mi><mo>&lt;</mo><mn>0.9</mn>"),
+        (
+            r"\text{ if } a < 0.9",
+            "<mtext>&#160;if&#160;</mtext><mi>a</mi><mo>&lt;</mo><mn>0.9</mn>",
+        ),
         ("|a|", '<mo lspace="0" rspace="0">|</mo><mi>a</mi><mo lspace="0" rspace="0">|</mo>'),
         ("-1", "<mo>−</mo><mn>1</mn>"),
     ],
@@ -78,7 +93,11 @@ def test_a_claim_has_the_equations_of_its_statement():
 
 @pytest.mark.parametrize("statement, erratum", ERRATA, ids=[each.number for _, each in ERRATA])
 def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(statement, erratum):
-    claim = Case().erratum(statement, "x", 0.0, number=erratum.number, printed=1.0, corrected=0.0, within=0.1).as_dict()
+    claim = (
+        Case()
+        .erratum(statement, "x", 0.0, number=erratum.number, printed=1.0, corrected=0.0, within=0.1)
+        .as_dict()
+    )
     key, lines = equation_of(claim)
     assert key == f"{statement.key}, erratum {erratum.number}"
     names = [name for name, _ in lines]
@@ -89,13 +108,19 @@ def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(statement, erratum)
 
 
 def test_a_statement_read_from_claims_json_is_shown_as_well():
-    claim = {"statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": ["a_b"]}, "relation": {"kind": "near"}}
+    claim = {
+        "statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": ["a_b"]},
+        "relation": {"kind": "near"},
+    }
     assert equation_of(claim) == (THEOREM_4.key, [("", mathml("a_b"))])
 
 
 @pytest.mark.parametrize("latex", [r"\href{<script>}", "{" * 10_000, "x_"])
 def test_latex_of_a_record_that_is_not_understood_is_shown_as_it_is(latex):
-    claim = {"statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": [latex]}, "relation": {"kind": "near"}}
+    claim = {
+        "statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": [latex]},
+        "relation": {"kind": "near"},
+    }
     assert equation_of(claim)[1] == [("", f"<code>{html.escape(latex)}</code>")]
 
 

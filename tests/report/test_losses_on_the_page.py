@@ -1,4 +1,6 @@
-"""Losses of all steps of a watched run on its page, and markers of the player, which stand on their lines."""
+"""Losses of all steps of a watched run on its page, and markers of the player, which stand on their
+lines.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def loss_of(record):
 
 
 def dots_off_their_lines(plot):
-    """Of each marker of the player, how many pixels it is away from the line of its colour, at most 1 apart along it."""
+    """Of each marker of the player, how many pixels it is away from the line of its colour, at most
+    1 apart along it.
+    """
     return plot.evaluate(
         """(plot) => [...plot.querySelectorAll(".chart-dot")].map((dot) => {
           const colour = dot.getAttribute("class").match(/fill-(\\d)/)[1];
@@ -45,7 +49,9 @@ def dots_off_their_lines(plot):
     )
 
 
-def test_of_a_short_run_the_page_draws_the_loss_of_every_step_and_the_player_stays_on_looks(visit, tmp_path):
+def test_of_a_short_run_the_page_draws_the_loss_of_every_step_and_the_player_stays_on_looks(
+    visit, tmp_path
+):
     record = with_losses(small_run().isel(time=slice(0, 10)), known)
     page = visit(show(record).save(tmp_path / "page.html"), **STILL)
     plot = page.locator('[data-figure="loss"]')
@@ -53,10 +59,14 @@ def test_of_a_short_run_the_page_draws_the_loss_of_every_step_and_the_player_sta
     with page.expect_download() as found:
         plot.locator(".chart-save-button", has_text="CSV").click()
     rows = list(csv.DictReader(io.StringIO(Path(found.value.path()).read_text())))
-    steps, losses = (np.array([float(row[key]) for row in rows]) for key in ("step, updates", list(rows[0])[-1]))
+    steps, losses = (
+        np.array([float(row[key]) for row in rows]) for key in ("step, updates", list(rows[0])[-1])
+    )
     assert steps.tolist() == list(range(257))
     np.testing.assert_allclose(losses, known(steps), atol=1e-3)
-    assert losses[steps == 37] == pytest.approx(known(np.array([37])), abs=1e-3)  # between two looks
+    assert losses[steps == 37] == pytest.approx(
+        known(np.array([37])), abs=1e-3
+    )  # between two looks
     last = page.locator('[data-player="slider"]').get_attribute("max")
     assert last == str(record.sizes["time"] - 1)
 
@@ -85,7 +95,10 @@ def test_of_a_long_run_real_losses_are_kept_the_lowest_and_highest_among_them(st
 def test_the_losses_of_a_hundred_thousand_steps_cost_a_page_little():
     looks = np.append(0, 2 ** np.arange(18))
     record = watched_record(len(looks), 1, 1, 5, n_rows=5).assign_coords(time=looks)
-    sizes = [len("".join(page_data([result_of_record(one)], [], []))) for one in (record, with_losses(record, known))]
+    sizes = [
+        len("".join(page_data([result_of_record(one)], [], [])))
+        for one in (record, with_losses(record, known))
+    ]
     assert sizes[1] - sizes[0] < 20_000
 
 
@@ -95,16 +108,25 @@ def test_the_figure_for_print_has_the_axis_of_the_looks():
     assert ticks == "symlog"
 
 
-def test_markers_stand_on_their_lines_between_looks_and_at_the_end_of_a_run_that_is_over(visit, tmp_path):
+def test_markers_stand_on_their_lines_between_looks_and_at_the_end_of_a_run_that_is_over(
+    visit, tmp_path
+):
     dense = with_losses(small_run(), known)
     steps = ("time", np.array([0, 1, 2, 300]), dense.time.attrs)
-    sparse = with_losses(small_run().isel(time=[0, 1, 2, -1]).assign_coords(time=steps), lambda steps: 1 + known(steps))
+    sparse = with_losses(
+        small_run().isel(time=[0, 1, 2, -1]).assign_coords(time=steps),
+        lambda steps: 1 + known(steps),
+    )
     for name, record in (("dense", dense), ("sparse", sparse)):
         save_record(record, tmp_path / f"{name}.zarr")
-    page = visit(write_report([tmp_path / "sparse.zarr", tmp_path / "dense.zarr"], tmp_path / "page.html"), **STILL)
+    page = visit(
+        write_report([tmp_path / "sparse.zarr", tmp_path / "dense.zarr"], tmp_path / "page.html"),
+        **STILL,
+    )
     for place, step in ((4, 8), (6, 32), (16, 2000)):
         page.locator('[data-player="slider"]').evaluate(
-            "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }", str(place)
+            "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }",
+            str(place),
         )
         assert page.locator('[data-player="readout"]').inner_text() == str(step)
         for title in ("Entropy over log", "Loss of every step"):

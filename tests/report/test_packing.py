@@ -38,7 +38,9 @@ def test_values_of_many_orders_keep_their_relative_precision_where_that_is_asked
         np.testing.assert_allclose(unpacked(pack), values, rtol=1 / 2000)
 
 
-@given(hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=5), elements=st.floats(width=64)))
+@given(
+    hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=5), elements=st.floats(width=64))
+)
 def test_anything_can_be_packed_and_what_is_missing_stays_missing(values):
     back = unpacked(packed(values, 0))
     assert back.shape == values.shape

@@ -22,7 +22,11 @@ from tests.report.made_results import THEOREM_4, descent_panels, written
 
 @pytest.fixture(scope="module")
 def claims(results: Path) -> list[dict]:
-    return [claim for name in ("descent", "growth", "cycle") for claim in json.loads((results / name / "claims.json").read_text())]
+    return [
+        claim
+        for name in ("descent", "growth", "cycle")
+        for claim in json.loads((results / name / "claims.json").read_text())
+    ]
 
 
 def shown(page) -> list[str]:
@@ -38,7 +42,13 @@ def with_claims(page):
 def test_verdicts_are_counted_and_explained(visit, report, claims):
     page = visit(report)
     tiles = page.locator(".tile b").all_inner_texts()
-    assert tiles == ["8", "1", "1", "1", "3"]  # hold, controls, outside, cannot be told, surprises; none fails as expected
+    assert tiles == [
+        "8",
+        "1",
+        "1",
+        "1",
+        "3",
+    ]  # hold, controls, outside, cannot be told, surprises; none fails as expected
     assert sum(map(int, tiles)) == len(claims)
     assert " 5 published" in page.locator(".verdict-note").text_content()
     expect(page.locator(".commands code", has_text="saccade reproduce growth")).to_have_count(1)
@@ -47,14 +57,21 @@ def test_verdicts_are_counted_and_explained(visit, report, claims):
 
 
 def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
-    cells = visit(report).evaluate("""ChartSave.csv([["=1+1", "+a", "@b", "-c", "-2", -3, "a=b"]])""")
+    cells = visit(report).evaluate(
+        """ChartSave.csv([["=1+1", "+a", "@b", "-c", "-2", -3, "a=b"]])"""
+    )
     assert cells == "'=1+1,'+a,'@b,'-c,-2,-3,a=b\n"
 
 
 def test_panels_are_drawn_in_place_of_the_picture(visit, results, tmp_path):
     page = visit(write_report(results / "descent", tmp_path / "one.html"))
     panels = page.locator("#story .panel")
-    assert panels.locator("figcaption").all_inner_texts() == ["1. Loss of ⟨two⟩ classes", "2. Fates", "3. Map", "4. Rates by law"]
+    assert panels.locator("figcaption").all_inner_texts() == [
+        "1. Loss of ⟨two⟩ classes",
+        "2. Fates",
+        "3. Map",
+        "4. Rates by law",
+    ]
     expect(page.locator("img")).to_have_count(0)
     first, second = (panels.nth(place).bounding_box() for place in (0, 1))
     assert first["y"] == second["y"]  # side by side
@@ -62,7 +79,9 @@ def test_panels_are_drawn_in_place_of_the_picture(visit, results, tmp_path):
     drawn = lines.evaluate_all(
         "all => all.filter((one) => one.closest('svg svg')).map((one) => [one.getAttribute('class'), one.getAttribute('d') !== ''])"
     )
-    assert [is_line for _, is_line in drawn] == [True] * 5 + [False] * 2  # rings and points have no line
+    assert [is_line for _, is_line in drawn] == [True] * 5 + [
+        False
+    ] * 2  # rings and points have no line
     assert "chart-dash" in drawn[1][0]
     assert "chart-stroke-7" in drawn[1][0]  # ink
     assert panels.first.locator(".chart-ribbon").first.get_attribute("d").startswith("M")
@@ -82,7 +101,9 @@ def test_stacked_bars_stand_on_each_other_in_the_page(visit, results, tmp_path):
         .locator("svg > path[class^=chart-fill]")
         .evaluate_all("all => all.map((one) => one.getAttribute('d'))")
     )
-    foot, top = ([float(bar.split()[1].split("V")[0]) for bar in path[1:].split("M")] for path in (one, two))
+    foot, top = (
+        [float(bar.split()[1].split("V")[0]) for bar in path[1:].split("M")] for path in (one, two)
+    )
     tops = [float(bar.split("V")[1].split("h")[0]) for bar in one[1:].split("M")]
     assert top[0] == tops[0]  # the second stands where the first ends
     assert top[1] == foot[1]  # below zero it hangs from the base line
@@ -93,9 +114,18 @@ def test_numbers_of_a_panel_are_saved_with_their_band(visit, results, tmp_path):
     with page.expect_download() as download:
         page.locator("#story .panel").first.locator(".chart-save-button", has_text="CSV").click()
     assert download.value.suggested_filename == "descent-1.csv"
-    rows = [row for row in csv.DictReader(io.StringIO(Path(download.value.path()).read_text())) if row["series"] == "measured"]
+    rows = [
+        row
+        for row in csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
+        if row["series"] == "measured"
+    ]
     (line, *_) = descent_panels()[0].lines
-    for key, values in (("step", line.x), ("loss, nats", line.y), ("low", line.low), ("high", line.high)):
+    for key, values in (
+        ("step", line.x),
+        ("loss, nats", line.y),
+        ("low", line.low),
+        ("high", line.high),
+    ):
         np.testing.assert_allclose([float(row[key]) for row in rows], values, rtol=1e-5)
 
 
@@ -104,7 +134,8 @@ def test_a_result_without_panels_shows_its_own_figure(visit, results, tmp_path):
     image = page.locator("#story img")
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
     expect(page.locator(".asked")).to_have_text(
-        json.loads((results / "growth" / "about.json").read_text())["statement"], use_inner_text=True
+        json.loads((results / "growth" / "about.json").read_text())["statement"],
+        use_inner_text=True,
     )
 
 
@@ -125,7 +156,9 @@ def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp
     told: list[str] = []
     page = visit(write_report(tmp_path, tmp_path / "report.html", told.append))
     expect(page.locator("#claims-table")).to_have_count(0)
-    expect(page.locator(".warning[role=alert]")).to_contain_text("written by another version of Saccade", use_inner_text=True)
+    expect(page.locator(".warning[role=alert]")).to_contain_text(
+        "written by another version of Saccade", use_inner_text=True
+    )
     assert "written by another version of Saccade" in told[0]
 
 
@@ -143,21 +176,31 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
     page.fill('[data-filter="words"]', "")
     page.locator(".tile-surprise").click()
     assert len(shown(page)) == 3
-    expect(page.locator("#claims-count")).to_have_text(f"3 of {len(claims)} claims", use_inner_text=True)
+    expect(page.locator("#claims-count")).to_have_text(
+        f"3 of {len(claims)} claims", use_inner_text=True
+    )
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
-def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(visit, report, claims, width, height):
+def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(
+    visit, report, claims, width, height
+):
     page = visit(report, viewport={"width": width, "height": height})
-    page.evaluate("document.getElementById('all-claims').style.minHeight = '2000px'")  # as of many results
+    page.evaluate(
+        "document.getElementById('all-claims').style.minHeight = '2000px'"
+    )  # as of many results
     page.locator(".tile-surprise").click()
     rows = page.locator("#claims-table tr[data-claim]:visible")
     expect(rows).to_have_count(3)
     for place in (rows.first.locator(".opener"), page.locator("#claims-shown")):
         expect(place).to_be_in_viewport(ratio=1)
-    expect(page.locator("#claims-shown")).to_contain_text(f"3 of {len(claims)} claims: surprise", use_inner_text=True)
+    expect(page.locator("#claims-shown")).to_contain_text(
+        f"3 of {len(claims)} claims: surprise", use_inner_text=True
+    )
     full = page.locator('#all-claims .claim-square[opacity="1"]')
-    assert full.evaluate_all("all => all.map((one) => one.dataset.kind)") == ["surprise"] * 3  # the plot is filtered too
+    assert (
+        full.evaluate_all("all => all.map((one) => one.dataset.kind)") == ["surprise"] * 3
+    )  # the plot is filtered too
     page.get_by_role("button", name="Show all claims").click()
     expect(rows).to_have_count(len(claims))
     expect(full).to_have_count(len(claims))
@@ -167,7 +210,9 @@ def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(visit
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, report, scheme):
-    """In tiles, strips, rows and squares; `known` is not among the results made here, so its marks are added."""
+    """In tiles, strips, rows and squares; `known` is not among the results made here, so its marks
+    are added.
+    """
     page = visit(report, color_scheme=scheme)
     found = page.evaluate("""() => {
       const made = (name, look, parent) => parent.appendChild(Object.assign(document.createElement(name), { className: look }));
@@ -192,8 +237,12 @@ def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, 
 def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
     page = with_claims(visit(report))
     page.get_by_role("button", name="verdict", exact=True).click()
-    page.get_by_role("button", name="verdict", exact=True).click()  # the other way round: surprises on top
-    kinds = page.locator("#claims-table tr[data-kind]").evaluate_all("rows => rows.map((row) => row.dataset.kind)")
+    page.get_by_role(
+        "button", name="verdict", exact=True
+    ).click()  # the other way round: surprises on top
+    kinds = page.locator("#claims-table tr[data-kind]").evaluate_all(
+        "rows => rows.map((row) => row.dataset.kind)"
+    )
     assert kinds == ["surprise"] * 3 + ["cannot", "outside", "control"] + ["holds"] * 8
     page.get_by_role("button", name="claim", exact=True).click()
     assert sorted(claim["title"] for claim in claims) == sorted(shown(page), key=str.lower)
@@ -206,10 +255,14 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     expect(row.locator("td").nth(1)).to_have_text(
         "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic", use_inner_text=True
     )
-    expect(row.locator("td").nth(2)).to_have_text("measured 0.43 [0.4, 0.47], needed > 0.56", use_inner_text=True)
+    expect(row.locator("td").nth(2)).to_have_text(
+        "measured 0.43 [0.4, 0.47], needed > 0.56", use_inner_text=True
+    )
     expect(row.locator(".verdict")).to_have_text("surprise: fails", use_inner_text=True)
     outside = page.locator("tr[data-kind=outside]")
-    expect(outside.locator(".verdict")).to_have_text("outside (1 of 2 assumptions); 0.1 too high", use_inner_text=True)
+    expect(outside.locator(".verdict")).to_have_text(
+        "outside (1 of 2 assumptions); 0.1 too high", use_inner_text=True
+    )
     assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
     cannot = page.locator("tr[data-kind=cannot]")
     expect(cannot.locator("td").nth(2)).to_have_text(
@@ -219,7 +272,9 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
         "cannot be told at this size; about 2.7 times the windows would do", use_inner_text=True
     )
     control = page.locator("tr[data-kind=control]")
-    expect(control.locator(".verdict")).to_have_text("fails, as a control must (broken: one common token)", use_inner_text=True)
+    expect(control.locator(".verdict")).to_have_text(
+        "fails, as a control must (broken: one common token)", use_inner_text=True
+    )
     expect(control).to_contain_text("control: one common token is broken", use_inner_text=True)
 
 
@@ -234,11 +289,18 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
     assert detail.locator("math").count() >= 1
     expect(detail.locator("code")).to_have_text("saccade reproduce descent", use_inner_text=True)
     met, unmet = detail.locator(".assumptions li").all()
-    expect(met).to_have_text("met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E", use_inner_text=True)
-    expect(unmet).to_have_text("not met: rate of the decoder: 0.5, must be above 1", use_inner_text=True)
+    expect(met).to_have_text(
+        "met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E",
+        use_inner_text=True,
+    )
+    expect(unmet).to_have_text(
+        "not met: rate of the decoder: 0.5, must be above 1", use_inner_text=True
+    )
     page.locator(".opener[aria-expanded=true]").press("Enter")  # by keyboard
     expect(page.locator("tr.detail")).to_have_count(0)
-    assert opened(page, "growth bound at zero").locator("math").count() == 3  # the statement, as printed, corrected
+    assert (
+        opened(page, "growth bound at zero").locator("math").count() == 3
+    )  # the statement, as printed, corrected
 
 
 def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(visit, report):
@@ -247,14 +309,19 @@ def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(vi
     def places(words: str) -> tuple[float, float, float]:
         detail = opened(page, words)
         bar, dot = detail.locator(".claim-allowed"), detail.locator(".claim-bar circle")
-        left, width, at = (float(part.get_attribute(name)) for part, name in ((bar, "x"), (bar, "width"), (dot, "cx")))
+        left, width, at = (
+            float(part.get_attribute(name))
+            for part, name in ((bar, "x"), (bar, "width"), (dot, "cx"))
+        )
         page.locator(".opener[aria-expanded=true]").click()
         return left, left + width, at
 
     left, right, at = places("snap onset")
     assert left < at < right
     assert (at - left) / (right - left) == pytest.approx((46.6 - 35) / (91 - 35), abs=1e-3)
-    left, right, at = places("share of pairs")  # needed more than .56: allowed up to the end of the line
+    left, right, at = places(
+        "share of pairs"
+    )  # needed more than .56: allowed up to the end of the line
     assert at < left
     assert right == 290
     left, right, at = places("drift of the norm")
@@ -279,18 +346,39 @@ def test_claims_that_differ_in_one_setting_are_drawn_over_it(visit, report):
 
 def test_markup_in_every_part_of_a_claim_is_text(visit, tmp_path):
     markup = '<img src=x onerror="window.ran=1">'
-    claim = next(iter([Case({markup: markup}).at_most(THEOREM_4, markup, 1.0, 2.0, sentence=markup)])).as_dict()
-    condition = {"name": markup, "value": 1, "relation": markup, "bound": 2, "holds": False, "says": markup, "why": markup}
+    claim = next(
+        iter([Case({markup: markup}).at_most(THEOREM_4, markup, 1.0, 2.0, sentence=markup)])
+    ).as_dict()
+    condition = {
+        "name": markup,
+        "value": 1,
+        "relation": markup,
+        "bound": 2,
+        "holds": False,
+        "says": markup,
+        "why": markup,
+    }
     statement = dict.fromkeys(claim["statement"], markup) | {"formula": [markup], "errata": []}
     words = dict.fromkeys(("label", "says", "verdict_says", "breaks", "against"), markup)
     folder = written(tmp_path / "hostile", panels=[])
     (folder / "claims.json").write_text(
-        json.dumps([claim | words | {"assumptions": [condition], "statement": statement, "bounds": [None, 2.0]}])
+        json.dumps(
+            [
+                claim
+                | words
+                | {"assumptions": [condition], "statement": statement, "bounds": [None, 2.0]}
+            ]
+        )
     )
     seal(folder)
-    page = with_claims(visit(write_report([folder, written(tmp_path / "other")], tmp_path / "report.html")))
+    page = with_claims(
+        visit(write_report([folder, written(tmp_path / "other")], tmp_path / "report.html"))
+    )
     page.locator(".opener").click()
-    row, detail = page.locator("tr[data-claim]").inner_text(), page.locator("tr.detail").inner_text()
+    row, detail = (
+        page.locator("tr[data-claim]").inner_text(),
+        page.locator("tr.detail").inner_text(),
+    )
     assert row.count(markup) >= 6
     assert detail.count(markup) >= 6
     assert page.locator(".claim-square title").text_content().count(markup) == 3
@@ -306,10 +394,15 @@ def test_a_square_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(vi
     assert "filtering" in page.locator('[data-filter="words"]').get_attribute("class")
     page.locator("#claims-list > summary").click()
     square = page.locator(".claim-square", has=page.locator("title", has_text="snap onset"))
-    assert square.locator("title").text_content() == "snap onset: measured 46.6, must lie in [35, 91]; holds"
+    assert (
+        square.locator("title").text_content()
+        == "snap onset: measured 46.6, must lie in [35, 91]; holds"
+    )
     square.click()
     expect(page.locator("tr.detail")).to_have_count(1)
-    expect(page.locator(".opener[aria-expanded=true]")).to_have_text("snap onset", use_inner_text=True)
+    expect(page.locator(".opener[aria-expanded=true]")).to_have_text(
+        "snap onset", use_inner_text=True
+    )
 
 
 def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
@@ -330,7 +423,9 @@ def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
 
 def test_a_results_own_figure_and_table_can_be_saved_as_they_were_written(visit, report, results):
     page = visit(report)
-    section = page.locator("details.result", has=page.locator(".card-name", has_text="How it grows"))
+    section = page.locator(
+        "details.result", has=page.locator(".card-name", has_text="How it grows")
+    )
     section.locator("summary").first.click()
     section.locator(".own-figure img").wait_for()
     with page.expect_download() as download:
@@ -378,7 +473,10 @@ def test_the_tables_can_be_read_without_javascript(browser, report, claims):
 
 def test_only_sources_of_the_claims_shown_are_named_and_unknown_ones_by_their_key():
     def sources(*papers):
-        claims = [Case().at_most(Statement(paper, "Lemma 1", "it falls"), "loss", 0.1, 0.2).as_dict() for paper in papers]
+        claims = [
+            Case().at_most(Statement(paper, "Lemma 1", "it falls"), "loss", 0.1, 0.2).as_dict()
+            for paper in papers
+        ]
         return claims_of([Result("mine", {}, claims)])[1]["sources"]
 
     assert sources("me2026") == "Sources: me2026."

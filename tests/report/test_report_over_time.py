@@ -23,7 +23,8 @@ SLIDER = '[data-player="slider"]'
 
 def slide(page, place: int) -> None:
     page.locator(SLIDER).evaluate(
-        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }", str(place)
+        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }",
+        str(place),
     )
 
 
@@ -64,9 +65,13 @@ def test_the_slider_moves_attention_and_the_cursors_of_all_curves(visit, cycle, 
     slide(page, 150)
     assert cursor() != before
     record = load_record(results / "cycle" / "record.zarr").isel(seed=0, time=150)
-    expect(page.locator('[data-player="readout"]')).to_have_text(f"{float(record.time):.6g}", use_inner_text=True)
+    expect(page.locator('[data-player="readout"]')).to_have_text(
+        f"{float(record.time):.6g}", use_inner_text=True
+    )
     rows = numbers(page, page.locator('[data-figure="attention"]'))
-    saved = np.array([[float(value) for value in list(row.values())[1:]] for row in rows])  # query by token
+    saved = np.array(
+        [[float(value) for value in list(row.values())[1:]] for row in rows]
+    )  # query by token
     np.testing.assert_allclose(saved, record.attention.values, atol=2e-5)  # sixteen bits of [0, 1]
 
 
@@ -136,7 +141,12 @@ def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, repor
             )
             expected = still(figure, choice)["y"]
             assert shown.keys() == expected.keys()
-            np.testing.assert_allclose([shown["min"], shown["max"]], [expected["min"], expected["max"]], rtol=1e-2, atol=1e-12)
+            np.testing.assert_allclose(
+                [shown["min"], shown["max"]],
+                [expected["min"], expected["max"]],
+                rtol=1e-2,
+                atol=1e-12,
+            )
 
 
 def test_another_record_brings_its_own_clock(visit, report, results):
@@ -144,13 +154,20 @@ def test_another_record_brings_its_own_clock(visit, report, results):
     page.locator("#result-0 > summary").click()
     page.locator(".view select").first.select_option(label="Cycle")
     record = load_record(results / "cycle" / "record.zarr")
-    until(page, f"document.querySelector('[data-player=\"slider\"]').max === '{record.sizes['time'] - 1}'")
+    until(
+        page,
+        f"document.querySelector('[data-player=\"slider\"]').max === '{record.sizes['time'] - 1}'",
+    )
 
 
 def test_every_clock_and_every_run_can_be_played_to_its_own_end(visit, tmp_path):
-    """The updates of a run beside the flow time of another; and runs of one clock that end at different times."""
+    """The updates of a run beside the flow time of another; and runs of one clock that end at
+    different times.
+    """
     ends = np.array([100.0, 70.0])
-    samples = np.where(np.arange(11) < [[11], [8]], np.linspace(0, 1, 11) * 100, np.nan)  # the second run has fewer
+    samples = np.where(
+        np.arange(11) < [[11], [8]], np.linspace(0, 1, 11) * 100, np.nan
+    )  # the second run has fewer
     record = xr.Dataset(
         {
             "attention": ("time", np.linspace(0, 1, 21)),
@@ -158,7 +175,11 @@ def test_every_clock_and_every_run_can_be_played_to_its_own_end(visit, tmp_path)
             "curve": (("law", "sample"), np.nan_to_num(samples)),
             "curve_time": (("law", "sample"), samples),
         },
-        {"time": np.linspace(0, 10_000, 21), "flow_time": np.linspace(0, 2000, 5), "law": ["a", "b"]},
+        {
+            "time": np.linspace(0, 10_000, 21),
+            "flow_time": np.linspace(0, 2000, 5),
+            "law": ["a", "b"],
+        },
     )
     record.time.attrs["units"] = "updates"
     page = visit(show(record).save(tmp_path / "page.html"))
@@ -243,10 +264,15 @@ def test_a_text_of_1024_tokens_shows_its_attention_without_freezing(visit, large
     }""")
     assert (work.seconds() - before) / 8 < 0.1  # seconds: where a pause begins to be felt
     page.locator(".plot-text .token").last.click()
-    until(page, "document.querySelector('.plot-text .chart-readout').textContent.includes('token 1023 “word1023” attends')")
+    until(
+        page,
+        "document.querySelector('.plot-text .chart-readout').textContent.includes('token 1023 “word1023” attends')",
+    )
     rows = numbers(page, page.locator(".plot-text"))
     truth = large_record.attention_map.values[-1, 0, 0, 0, -1].astype(float)
-    np.testing.assert_allclose([float(row["attention"]) for row in rows], truth, atol=4e-3)  # 254 steps of the square root
+    np.testing.assert_allclose(
+        [float(row["attention"]) for row in rows], truth, atol=4e-3
+    )  # 254 steps of the square root
 
 
 def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
@@ -264,13 +290,20 @@ def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
             loss.backward()
             optimiser.step()
     page = visit(tmp_path / "run" / "report.html")
-    expect(page.locator(".asked")).to_contain_text("5 observations from step 0 to 4", use_inner_text=True)
-    names = page.locator(".plot[data-figure]").evaluate_all("plots => plots.map(plot => plot.dataset.figure)")
+    expect(page.locator(".asked")).to_contain_text(
+        "5 observations from step 0 to 4", use_inner_text=True
+    )
+    names = page.locator(".plot[data-figure]").evaluate_all(
+        "plots => plots.map(plot => plot.dataset.figure)"
+    )
     assert {"heads", "relative_entropy", "loss", "qk_effective_rank"} <= set(names)
     expect(page.locator(".plot-text")).to_have_count(1)
 
 
 def test_what_is_equal_lies_in_a_page_once(results, tmp_path):
-    blobs = re.findall(r'id="blob-\d+">([^<]*)<', write_report(results, tmp_path / "page.html").read_text(encoding="utf-8"))
+    blobs = re.findall(
+        r'id="blob-\d+">([^<]*)<',
+        write_report(results, tmp_path / "page.html").read_text(encoding="utf-8"),
+    )
     assert len(blobs) > 10
     assert len(set(blobs)) == len(blobs)

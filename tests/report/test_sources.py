@@ -47,10 +47,19 @@ def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
     (sweep / "summary.csv").write_text("lr,loss\n0.1,2.0\n0.2,1.5\n")
     (sweep / "figure.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"/>')
     save_record(
-        xr.Dataset({"loss": (("lr", "time"), np.ones((2, 3)))}, {"lr": [0.1, 0.2], "time": [0, 1, 2]}), sweep / "dataset.zarr"
+        xr.Dataset(
+            {"loss": (("lr", "time"), np.ones((2, 3)))}, {"lr": [0.1, 0.2], "time": [0, 1, 2]}
+        ),
+        sweep / "dataset.zarr",
     )
     seal(sweep)
-    about = {"axes": {"loss": []}, "coords": {}, "definitions": {}, "config": {"task": "net"}, "wall_time_s": 1.0}
+    about = {
+        "axes": {"loss": []},
+        "coords": {},
+        "definitions": {},
+        "config": {"task": "net"},
+        "wall_time_s": 1.0,
+    }
     log = ObservationLog(tmp_path / "watched", about)
     log.append(3, {"loss": np.asarray(1.5)})
     log.save()
@@ -64,18 +73,29 @@ def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
 
 def test_a_sweep_shows_its_table(visit, tmp_path):
     (tmp_path / "sweep").mkdir()
-    (tmp_path / "sweep" / "summary.csv").write_text('lr,note\n0.1,"two, of ""them"""\n0.2,<b>x</b>\n')
+    (tmp_path / "sweep" / "summary.csv").write_text(
+        'lr,note\n0.1,"two, of ""them"""\n0.2,<b>x</b>\n'
+    )
     seal(tmp_path / "sweep")
     page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
     page.locator(".plain-table td").first.wait_for()
-    assert page.locator(".plain-table td").all_inner_texts() == ["0.1", 'two, of "them"', "0.2", "<b>x</b>"]
+    assert page.locator(".plain-table td").all_inner_texts() == [
+        "0.1",
+        'two, of "them"',
+        "0.2",
+        "<b>x</b>",
+    ]
     expect(page.locator("#claims, #claims-table")).to_have_count(0)  # nothing is claimed
 
 
 def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
     (tmp_path / "sweep").mkdir()
-    rows = "".join(f"{seed},r{seed},{1 / 3 + seed},4.1556e-7,nan\n" for seed in range(123450, 123550))
-    (tmp_path / "sweep" / "summary.csv").write_text("seed,run,final_loss,rate,share_of_claims_holding\n" + rows)
+    rows = "".join(
+        f"{seed},r{seed},{1 / 3 + seed},4.1556e-7,nan\n" for seed in range(123450, 123550)
+    )
+    (tmp_path / "sweep" / "summary.csv").write_text(
+        "seed,run,final_loss,rate,share_of_claims_holding\n" + rows
+    )
     seal(tmp_path / "sweep")
     page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
     page.locator(".plain-table td").first.wait_for()
@@ -86,13 +106,18 @@ def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
     expect(page.locator(".plain-table tbody tr")).to_have_count(50)
     note = page.locator(".table-place .note").inner_text()
     assert "first 50 of 100 rows" in note
-    assert "in all of them: rate 4.156×10⁻⁷." in note  # and not a word of the share of claims, which no run has
+    assert (
+        "in all of them: rate 4.156×10⁻⁷." in note
+    )  # and not a word of the share of claims, which no run has
 
 
 def test_two_results_of_one_name_are_told_apart_by_their_folders(results, tmp_path):
     for parent in ("slow", "fast"):
         shutil.copytree(results / "growth", tmp_path / parent / "growth")
-    named = [result.name for result in results_of([tmp_path / "slow", results / "descent", tmp_path / "fast"])]
+    named = [
+        result.name
+        for result in results_of([tmp_path / "slow", results / "descent", tmp_path / "fast"])
+    ]
     assert named == ["slow/growth", "descent", "fast/growth"]
 
 
@@ -119,18 +144,32 @@ def flipped(path: Path) -> None:
 
 
 HARMS = {
-    "flipped": (lambda folder: flipped(folder / "claims.json"), "claims.json is not what was written"),
-    "truncated": (lambda folder: os.truncate(folder / "claims.json", 99), "claims.json is not what was written"),
+    "flipped": (
+        lambda folder: flipped(folder / "claims.json"),
+        "claims.json is not what was written",
+    ),
+    "truncated": (
+        lambda folder: os.truncate(folder / "claims.json", 99),
+        "claims.json is not what was written",
+    ),
     "lost": (lambda folder: (folder / "claims.json").unlink(), "claims.json is lost"),
     "unsealed": (lambda folder: (folder / "checksums.json").unlink(), "checksums.json is lost"),
-    "empty": (lambda folder: (folder / "checksums.json").write_text(""), "checksums.json is not what was written"),
+    "empty": (
+        lambda folder: (folder / "checksums.json").write_text(""),
+        "checksums.json is not what was written",
+    ),
 }
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_claims_that_are_not_what_was_written_are_not_shown_and_the_page_and_the_caller_are_told(tmp_path, harm):
+def test_claims_that_are_not_what_was_written_are_not_shown_and_the_page_and_the_caller_are_told(
+    tmp_path, harm
+):
     for name in ("whole", "harmed"):
-        written(tmp_path / name, claims=[Case().near(THEOREM_4, f"growth, {name}", 1.3597, 1.0, within=0.5)])
+        written(
+            tmp_path / name,
+            claims=[Case().near(THEOREM_4, f"growth, {name}", 1.3597, 1.0, within=0.5)],
+        )
     harmed, sentence = HARMS[harm]
     harmed(tmp_path / "harmed")
     told: list[str] = []
@@ -139,7 +178,9 @@ def test_claims_that_are_not_what_was_written_are_not_shown_and_the_page_and_the
     assert "growth, harmed" not in page
     assert len(told) == 1
     assert f"{tmp_path / 'harmed'}: {sentence}" in told[0]
-    assert f"Could not be read, and is not shown:</p><ul><li>{tmp_path / 'harmed'}: {sentence}" in page
+    assert (
+        f"Could not be read, and is not shown:</p><ul><li>{tmp_path / 'harmed'}: {sentence}" in page
+    )
     with pytest.warns(UserWarning, match=re.escape(sentence)):
         write_report(tmp_path, tmp_path / "report.html")
     with pytest.raises(InputError, match=re.escape(sentence)):
@@ -173,7 +214,9 @@ def test_a_file_that_is_damaged_does_not_hide_the_others(results, tmp_path):
     for name in damaged:
         (folder / name).write_text("[]")
     (found,) = results_of([folder])
-    assert [sentence.removeprefix(f"{folder}: ").partition(" ")[0] for sentence in sorted(found.unread)] == damaged
+    assert [
+        sentence.removeprefix(f"{folder}: ").partition(" ")[0] for sentence in sorted(found.unread)
+    ] == damaged
     assert (found.svg, found.record) == ("", None)
     assert found.claims == load_claims(results / "cycle")
 
@@ -188,14 +231,25 @@ def test_where_nothing_can_be_read_no_page_is_written(results, tmp_path):
 
 WRONG = {
     "claims.json": [[3], [[]], {"a": 1}, [{"title": "x"}], "deep"],
-    "panels.json": [[3], [[3]], [[{"kind": []}]], [[{"kind": "line", "series": 3}]], {"a": 1}, "deep"],
+    "panels.json": [
+        [3],
+        [[3]],
+        [[{"kind": []}]],
+        [[{"kind": "line", "series": 3}]],
+        {"a": 1},
+        "deep",
+    ],
     "about.json": [[], {"statement": [1]}, {"command": {}}, 3, "deep"],
 }
 
 
-@pytest.mark.parametrize("name, content", [(name, content) for name, contents in WRONG.items() for content in contents])
+@pytest.mark.parametrize(
+    "name, content", [(name, content) for name, contents in WRONG.items() for content in contents]
+)
 def test_files_of_the_wrong_shape_are_passed_over_without_a_traceback(tmp_path, name, content):
-    folder = written(tmp_path / "mine", claims=[Case().near(THEOREM_4, "growth", 1.0, 1.0, within=0.5)])
+    folder = written(
+        tmp_path / "mine", claims=[Case().near(THEOREM_4, "growth", 1.0, 1.0, within=0.5)]
+    )
     (folder / name).write_text("[" * 10**5 if content == "deep" else json.dumps(content))
     seal(folder)
     assert write_report(folder, tmp_path / "page.html", lambda sentence: None).exists()
@@ -221,7 +275,9 @@ def test_a_folder_whose_name_is_not_text_is_shown_with_escapes(tmp_path):
 
 
 def test_a_table_that_is_none_has_no_rows(tmp_path):
-    folder = written(tmp_path / "mine", tables={"events.csv": [{"event": "x" * 200_000, "time": 1}]})
+    folder = written(
+        tmp_path / "mine", tables={"events.csv": [{"event": "x" * 200_000, "time": 1}]}
+    )
     assert results_of([folder])[0].rows("events.csv") == []
     assert write_report(folder, tmp_path / "page.html").exists()
 

@@ -32,8 +32,14 @@ def test_a_figure_that_cannot_be_written_leaves_the_one_that_was_there(tmp_path,
 
 def test_ticks_that_are_placed_once_are_where_matplotlib_puts_them(tmp_path):
     lines = [Line([1, 10, 3000], [0.2, 5, 40], "one"), Line([2, 200], [0.3, 7], "other")]
-    panels = [Lines("powers", "t", "growth", lines, "xy"), Lines("plain", "t", "growth", lines), _BARS]
-    save_figure(draw_panels(specs(panels), 6.0, 2.5), tmp_path / "ours")  # so small that the layout leaves room for fewer ticks
+    panels = [
+        Lines("powers", "t", "growth", lines, "xy"),
+        Lines("plain", "t", "growth", lines),
+        _BARS,
+    ]
+    save_figure(
+        draw_panels(specs(panels), 6.0, 2.5), tmp_path / "ours"
+    )  # so small that the layout leaves room for fewer ticks
     plain = draw_panels(specs(panels), 6.0, 2.5)
     plain.get_layout_engine().execute(plain)
     plain.set_layout_engine(None)

@@ -1,4 +1,6 @@
-"""In a record's own charts: what theory says is drawn over the run, and no series is orange, which is for failures."""
+"""In a record's own charts: what theory says is drawn over the run, and no series is orange, which
+is for failures.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,37 @@ TOKENS = [f"token {place}" for place in range(N_TOKENS)]
 
 
 def record_with_theory():
-    """A line, several lines and bars, each with a theory that is half of it; and a theory on other axes, without a place there."""
+    """A line, several lines and bars, each with a theory that is half of it; and a theory on other
+    axes, without a place there.
+    """
     times, rng = np.arange(N_TIMES, dtype=float), np.random.default_rng(3)
     few, many = rng.random((N_TIMES, 3)), rng.dirichlet(np.ones(N_TOKENS), N_TIMES)
     about = {"units": "1"}
     return xr.Dataset(
         {
             "growth": ("time", times + 1, about | {"definition": "how far it has grown"}),
-            "growth_by_theory": ("time", (times + 1) / 2, about | {"definition": "the same", "theory_of": "growth"}),
+            "growth_by_theory": (
+                "time",
+                (times + 1) / 2,
+                about | {"definition": "the same", "theory_of": "growth"},
+            ),
             "pull": (("time", "query"), few, about | {"definition": "of each query"}),
-            "pull_by_theory": (("time", "query"), few / 2, about | {"theory_of": "pull", "called": "Lemma 7"}),
+            "pull_by_theory": (
+                ("time", "query"),
+                few / 2,
+                about | {"theory_of": "pull", "called": "Lemma 7"},
+            ),
             "attention": (("time", "token"), many, about | {"definition": "of one class"}),
-            "attention_by_theory": (("time", "token"), many / 2, about | {"definition": "the same", "theory_of": "attention"}),
-            "elsewhere": (("time", "other"), few, about | {"definition": "on other axes", "theory_of": "growth"}),
+            "attention_by_theory": (
+                ("time", "token"),
+                many / 2,
+                about | {"definition": "the same", "theory_of": "attention"},
+            ),
+            "elsewhere": (
+                ("time", "other"),
+                few,
+                about | {"definition": "on other axes", "theory_of": "growth"},
+            ),
         },
         {"time": times, "token": TOKENS},
     )
@@ -49,7 +69,11 @@ def test_theory_is_in_the_chart_of_what_it_predicts_and_has_none_of_its_own():
     assert (run["name"], theory["name"], theory["style"]) == ("run", "growth by theory", "dashes")
     np.testing.assert_allclose(theory["y"], run["y"] / 2)
     lines = still(found["pull"])["series"]
-    assert [line.get("tone") for line in lines[3:]] == [0, 1, 2]  # the colour of the line that each predicts
+    assert [line.get("tone") for line in lines[3:]] == [
+        0,
+        1,
+        2,
+    ]  # the colour of the line that each predicts
     assert lines[3]["name"] == "Lemma 7"
     (bars,) = still(found["attention"])["groups"]
     np.testing.assert_allclose(bars["ghost"], bars["values"] / 2)
@@ -59,9 +83,13 @@ def test_theory_is_in_the_chart_of_what_it_predicts_and_has_none_of_its_own():
 def test_figures_without_a_browser_have_the_theory_too():
     found = {figure["name"]: figure for figure in figures(record_with_theory())}
     (axes,) = draw(still(found["attention"])).axes
-    assert [words.get_text() for words in axes.get_legend().get_texts()][-1] == "attention by theory"
+    assert [words.get_text() for words in axes.get_legend().get_texts()][
+        -1
+    ] == "attention by theory"
     filled, outlines = axes.containers
-    assert [one.get_height() for one in outlines] == pytest.approx([one.get_height() / 2 for one in filled])
+    assert [one.get_height() for one in outlines] == pytest.approx(
+        [one.get_height() / 2 for one in filled]
+    )
 
 
 def test_a_page_draws_theory_as_dashes_and_outlines_that_move(visit, tmp_path):
@@ -87,7 +115,11 @@ def test_tokens_of_classes_are_named_by_what_they_are():
     about = {"units": "1", "definition": "of each class"}
     times = {"time": np.arange(3.0)}
     record = xr.Dataset(
-        {"token_prob": (("class", "token"), prob), "attention": (("time", "class", "token"), np.stack([prob] * 3), about)}, times
+        {
+            "token_prob": (("class", "token"), prob),
+            "attention": (("time", "class", "token"), np.stack([prob] * 3), about),
+        },
+        times,
     )
     (figure,) = figures(record)
     assert figure["names"][1] == names
@@ -129,13 +161,25 @@ def two_classes():
 
 def test_attention_of_each_class_is_bars_by_role_common_grey_and_distinct_by_frequency():
     record = two_classes()
-    one, two = (figure for figure in figures(record, each_class=True) if figure["name"].startswith("attention-"))
-    assert (one["kind"], one["title"], two["title"]) == ("bars", "Attention: class 1", "Attention: class 2")
+    one, two = (
+        figure
+        for figure in figures(record, each_class=True)
+        if figure["name"].startswith("attention-")
+    )
+    assert (one["kind"], one["title"], two["title"]) == (
+        "bars",
+        "Attention: class 1",
+        "Attention: class 2",
+    )
     assert one["names"][1] == ["c1", "d1", "d2"]
     assert one["tones"] == [{"tone": 6}, {"tone": 0, "opacity": 0.3}, {"tone": 0, "opacity": 1.0}]
-    np.testing.assert_array_equal(still(one)["groups"][0]["values"], [0.2, 0.3, 0.5])  # the rarest distinct token first
+    np.testing.assert_array_equal(
+        still(one)["groups"][0]["values"], [0.2, 0.3, 0.5]
+    )  # the rarest distinct token first
     np.testing.assert_array_equal(still(two)["groups"][0]["values"], [0.1, 0.3, 0.6])
-    (both,) = (figure for figure in figures(record) if figure["name"] == "attention")  # side by side for Matplotlib
+    (both,) = (
+        figure for figure in figures(record) if figure["name"] == "attention"
+    )  # side by side for Matplotlib
     assert [tone is not None for tone in both["tones"]] == [True, False, False, False, False]
     colours = [bar.get_facecolor() for bar in draw(still(both)).axes[0].patches]
     assert colours[0] == colours[5] == (*to_rgb(categorical(6)), 1.0)
@@ -146,18 +190,32 @@ def test_bars_by_role_have_their_colours_on_a_page(visit, tmp_path):
     page = visit(show(two_classes()).save(tmp_path / "page.html"))
     bars = page.locator("[data-figure=attention-1] path[class^=chart-fill]")
     bars.last.wait_for(state="attached")
-    assert [one.get_attribute("class") for one in bars.all()] == ["chart-fill-6", "chart-fill-0", "chart-fill-0"]
+    assert [one.get_attribute("class") for one in bars.all()] == [
+        "chart-fill-6",
+        "chart-fill-0",
+        "chart-fill-0",
+    ]
     assert [one.get_attribute("opacity") for one in bars.all()] == [None, "0.3", "1"]
     assert "common tokens" in page.locator("[data-figure=attention-1]").inner_text()
 
 
 def test_stages_belong_to_the_run_that_is_shown(visit, tmp_path):
     times = np.geomspace(1, 1e4, 9)
-    record = xr.Dataset({"growth": (("flow", "time"), np.stack([times, times**2]))}, {"time": times, "flow": ["B", "C"]})
+    record = xr.Dataset(
+        {"growth": (("flow", "time"), np.stack([times, times**2]))},
+        {"time": times, "flow": ["B", "C"]},
+    )
     rows = [
-        {"flow": flow, "stage": f"{stage} {flow}", "from": at} for flow in "BC" for stage, at in (("scans", 0), ("snapped", 100))
+        {"flow": flow, "stage": f"{stage} {flow}", "from": at}
+        for flow in "BC"
+        for stage, at in (("scans", 0), ("snapped", 100))
     ]
-    page = visit(write_report(written(tmp_path / "one", record=record, tables={"stages.csv": rows}), tmp_path / "page.html"))
+    page = visit(
+        write_report(
+            written(tmp_path / "one", record=record, tables={"stages.csv": rows}),
+            tmp_path / "page.html",
+        )
+    )
     chart = page.locator("[data-figure=growth]")
     expect(chart).to_contain_text("snapped B")
     expect(chart).not_to_contain_text("snapped C")

@@ -1,4 +1,6 @@
-"""The page of a watched run in a real browser: maps of all heads that move, every query row, runs in one picture."""
+"""The page of a watched run in a real browser: maps of all heads that move, every query row, runs
+in one picture.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def two(small_record, tmp_path_factory):
 
 def slide(page, place):
     page.locator('[data-player="slider"]').evaluate(
-        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }", str(place)
+        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }",
+        str(place),
     )
 
 
@@ -51,29 +54,43 @@ def colours(canvas):
 
 def expected(page, weights):
     """The colour map of the square roots of weights."""
-    table = np.array(list(page.evaluate("[...ChartScales.colourTable('sequential')]"))).reshape(256, 3)
+    table = np.array(list(page.evaluate("[...ChartScales.colourTable('sequential')]"))).reshape(
+        256, 3
+    )
     shades = np.round(np.sqrt(weights) * 254) / 254
     return table[np.round(255 * shades).astype(int)]
 
 
-def test_the_map_of_every_head_is_drawn_as_it_was_recorded_and_moves_with_the_player(visit, watched, small_record):
+def test_the_map_of_every_head_is_drawn_as_it_was_recorded_and_moves_with_the_player(
+    visit, watched, small_record
+):
     page = visit(watched, **STILL)
     thumbnails = page.locator(".head-thumbnail canvas")
     expect(thumbnails).to_have_count(N_LAYERS * N_HEADS)
-    expect(page.locator(".plot-text .chart-readout")).to_contain_text("Step 2000", use_inner_text=True)
+    expect(page.locator(".plot-text .chart-readout")).to_contain_text(
+        "Step 2000", use_inner_text=True
+    )
     maps = small_record.attention_map.values[:, 0].astype(float)
     for place, (layer, head) in enumerate(np.ndindex(N_LAYERS, N_HEADS)):
-        np.testing.assert_allclose(colours(thumbnails.nth(place)), expected(page, maps[-1, layer, head]), atol=12)
+        np.testing.assert_allclose(
+            colours(thumbnails.nth(place)), expected(page, maps[-1, layer, head]), atol=12
+        )
     slide(page, 0)
     expect(page.locator(".plot-text .chart-readout")).to_contain_text("Step 0", use_inner_text=True)
     np.testing.assert_allclose(colours(thumbnails.nth(4)), expected(page, maps[0, 1, 1]), atol=12)
-    assert abs(expected(page, maps[0, 1, 1]) - expected(page, maps[-1, 1, 1])).max() > 50  # or the test could not fail
+    assert (
+        abs(expected(page, maps[0, 1, 1]) - expected(page, maps[-1, 1, 1])).max() > 50
+    )  # or the test could not fail
 
 
-def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(visit, watched, small_record):
+def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(
+    visit, watched, small_record
+):
     page = visit(watched, **STILL)
     page.locator(".head-thumbnail").nth(5).click()
-    expect(page.locator(".head-large figcaption")).to_contain_text("layer 1, head 2", use_inner_text=True)
+    expect(page.locator(".head-large figcaption")).to_contain_text(
+        "layer 1, head 2", use_inner_text=True
+    )
     expect(page.locator(".plot-text select").nth(2)).to_have_value("2")
     canvas = page.locator(".head-large canvas")
     canvas.scroll_into_view_if_needed()
@@ -84,7 +101,9 @@ def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(visi
     said = page.locator(".head-under")
     expect(said).to_contain_text("token 17 “word17” on token 5 “word5”: ", use_inner_text=True)
     truth = float(small_record.attention_map.values[-1, 0, 1, 2, query, key])
-    assert float(said.inner_text().rsplit(": ", 1)[1].replace("×10⁻", "e-")) == pytest.approx(truth, abs=4e-3)
+    assert float(said.inner_text().rsplit(": ", 1)[1].replace("×10⁻", "e-")) == pytest.approx(
+        truth, abs=4e-3
+    )
     canvas.click(position=at)
     expect(page.locator(".token.query")).to_have_text("word17", use_inner_text=True)
 
@@ -106,7 +125,8 @@ def test_a_token_without_a_row_is_never_shown_as_its_neighbour(visit, tmp_path):
     before = page.locator(".token.query").inner_text()
     page.locator(".token").nth(1).click()
     expect(page.locator(".plot-text .chart-readout")).to_contain_text(
-        "There is no map of token 1 “word1” as a query: 5 of 40 query rows are kept", use_inner_text=True
+        "There is no map of token 1 “word1” as a query: 5 of 40 query rows are kept",
+        use_inner_text=True,
     )
     expect(page.locator(".token.query")).to_have_text(before, use_inner_text=True)
 
@@ -134,7 +154,13 @@ def test_step_0_has_its_place_on_a_logarithmic_axis(visit, watched):
     plot.scroll_into_view_if_needed()
     plot.locator(".chart-save-button").first.wait_for()
     ticks = plot.locator("svg text").all_text_contents()
-    assert [tick for tick in ticks if tick in ("0", "1", "10", "100", "1000")][-5:] == ["0", "1", "10", "100", "1000"]
+    assert [tick for tick in ticks if tick in ("0", "1", "10", "100", "1000")][-5:] == [
+        "0",
+        "1",
+        "10",
+        "100",
+        "1000",
+    ]
     first = plot.locator("path.chart-line").first.get_attribute("d").split("L")[0]
     axis = plot.locator(".chart-axis").first.bounding_box()
     slide(page, 0)
@@ -147,10 +173,15 @@ def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
     names = [figure["name"] for figure in watched_figures(small_record)]
     assert "masses" in names
     common_only = small_record.assign(distinct_mass=0 * small_record.distinct_mass)
-    assert "masses" not in {figure["name"] for figure in watched_figures(common_only)}  # nothing to compare
+    assert "masses" not in {
+        figure["name"] for figure in watched_figures(common_only)
+    }  # nothing to compare
     values = np.exp(-np.arange(12.0))[None] * np.linspace(1, 2, 17)[:, None]
     tied = small_record.assign(
-        {f"{name}_singular_values": (("time", "rank"), values) for name in ("embedding", "unembedding")}
+        {
+            f"{name}_singular_values": (("time", "rank"), values)
+            for name in ("embedding", "unembedding")
+        }
         | {"sink_share": (("time",), np.zeros(17))}
         | {name: small_record[name] * 0 for name in ("distinct_mass", "common_mass", "judged_mass")}
     )
@@ -164,7 +195,9 @@ def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
     assert "unembedding_singular_values" in {figure["name"] for figure in watched_figures(apart)}
 
 
-def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_beside_the_first(visit, two, small_record):
+def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_beside_the_first(
+    visit, two, small_record
+):
     page = visit(two, **STILL)
     assert page.locator("h1").inner_text() == "2 runs: fast, slow"
     expect(page.locator("#story .panel-timeline")).to_have_count(2)
@@ -177,10 +210,15 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     with page.expect_download() as found:
         loss.locator(".chart-save-button", has_text="CSV").click()
     rows = list(csv.DictReader(io.StringIO(Path(found.value.path()).read_text())))
-    last = {name: max(float(row["step, updates"]) for row in rows if row["series"] == name) for name in ("fast", "slow")}
+    last = {
+        name: max(float(row["step, updates"]) for row in rows if row["series"] == name)
+        for name in ("fast", "slow")
+    }
     assert last == {"fast": 2000, "slow": 4000}
     expect(page.locator(".view")).to_have_count(2)
-    assert [one.input_value() for one in page.locator(".view > .controls:first-child select").all()] == ["0", "1"]
+    assert [
+        one.input_value() for one in page.locator(".view > .controls:first-child select").all()
+    ] == ["0", "1"]
     for name in ("relative_entropy", "qk_effective_rank", "loss"):
         beside = page.locator(f'.view [data-figure="{name}"]')
         beside.first.scroll_into_view_if_needed()
@@ -189,8 +227,12 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
         assert words[0] == words[1]
         axis = beside.first.locator("path.chart-axis").first.bounding_box()
         line = beside.first.locator("path.chart-line").last.bounding_box()
-        assert line["x"] + line["width"] < axis["x"] + axis["width"] - 10  # the first run ends before the second
-    assert page.locator('[data-player="readout"]').inner_text() == "4000"  # the longer run is played to its end
+        assert (
+            line["x"] + line["width"] < axis["x"] + axis["width"] - 10
+        )  # the first run ends before the second
+    assert (
+        page.locator('[data-player="readout"]').inner_text() == "4000"
+    )  # the longer run is played to its end
     page.locator("#overlay select").first.select_option(label="layer 1")
     expect(page.locator("#compare")).to_have_attribute("aria-pressed", "true")
 
@@ -198,15 +240,24 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
 @pytest.mark.parametrize("width, height", [(1440, 900), (1024, 768), (390, 844)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, height, scheme):
-    page = visit(watched, stands=True, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = visit(
+        watched, stands=True, viewport={"width": width, "height": height}, color_scheme=scheme
+    )
     box = page.locator(".head-thumbnail").first.bounding_box()
     fold = page.locator("#player").bounding_box()["y"]
     assert box["y"] + 30 < fold
-    until_it_moves(page, box | {"height": min(box["height"], fold - box["y"])}, 0.01, lambda: page.clock.run_for(300))
+    until_it_moves(
+        page,
+        box | {"height": min(box["height"], fold - box["y"])},
+        0.01,
+        lambda: page.clock.run_for(300),
+    )
     assert page.evaluate("scrollY") == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     timeline = page.locator(".panel-timeline")
-    assert timeline.evaluate("one => one.scrollWidth <= one.clientWidth")  # all of it is seen, its end too
+    assert timeline.evaluate(
+        "one => one.scrollWidth <= one.clientWidth"
+    )  # all of it is seen, its end too
     assert timeline.locator("svg").bounding_box()["y"] < fold / 2
 
 
@@ -226,7 +277,9 @@ def test_the_timeline_is_what_when_says_of_every_head_at_every_step(visit, watch
     stage.focus()
     page.keyboard.press("ArrowDown")
     said = panel.locator(".chart-readout").inner_text()
-    assert said.startswith(f"layer 0 head 0 at step {timeline.steps[-1]:.0f}: {timeline.state(0, 0)[-1]}")
+    assert said.startswith(
+        f"layer 0 head 0 at step {timeline.steps[-1]:.0f}: {timeline.state(0, 0)[-1]}"
+    )
 
 
 def test_the_player_moves_a_line_through_the_timeline_and_tells_whole_steps(visit, watched):
@@ -235,7 +288,11 @@ def test_the_player_moves_a_line_through_the_timeline_and_tells_whole_steps(visi
     for _ in range(8):
         page.clock.run_for(650)
         told.append(page.locator('[data-player="readout"]').inner_text())
-        places.append(page.evaluate("document.querySelector('.panel-timeline .chart-cursor').getBoundingClientRect().x"))
+        places.append(
+            page.evaluate(
+                "document.querySelector('.panel-timeline .chart-cursor').getBoundingClientRect().x"
+            )
+        )
     assert len(set(told)) > 4
     assert [step for step in told if not step.isdigit()] == []
     assert places == sorted(places)
@@ -294,7 +351,9 @@ def sparse_record(small_record):
     return small_record.isel(time=[0, 1, 2, -1]).assign_coords(time=steps)
 
 
-def test_what_nobody_observed_is_striped_and_has_no_step_of_its_own(visit, watched, sparse_record, tmp_path):
+def test_what_nobody_observed_is_striped_and_has_no_step_of_its_own(
+    visit, watched, sparse_record, tmp_path
+):
     page = visit(show(sparse_record).save(tmp_path / "page.html"), stands=True)
     panel = page.locator(".panel-timeline")
     expect(panel.locator(".chart-unseen")).to_have_count(1)
@@ -321,7 +380,10 @@ def test_what_nobody_observed_is_striped_and_has_no_step_of_its_own(visit, watch
 
 
 def test_what_nobody_observed_is_striped_in_print_too(small_record, sparse_record, tmp_path):
-    for name, record, is_striped in (("dense", small_record, False), ("sparse", sparse_record, True)):
+    for name, record, is_striped in (
+        ("dense", small_record, False),
+        ("sparse", sparse_record, True),
+    ):
         save_record(record, tmp_path / f"{name}.zarr")
         drawn = write_figure(tmp_path / f"{name}.zarr", tmp_path / f"{name}.svg").read_text("utf-8")
         assert ("striped: not observed" in drawn) == is_striped

@@ -16,7 +16,9 @@ QUERIES = WORDS[:3]
 
 @pytest.fixture(scope="module")
 def record():
-    """Attention as softmax of logits that grow evenly, another way for each query; words 0 and 10 change most."""
+    """Attention as softmax of logits that grow evenly, another way for each query; words 0 and 10
+    change most.
+    """
     rng = np.random.default_rng(3)
     slope = rng.normal(0, 0.05, (len(QUERIES), len(WORDS)))
     slope[:, [0, 10]] = [1.5, -1.0]
@@ -59,18 +61,27 @@ def test_a_word_that_had_no_attention_has_no_gain_and_one_moment_shows_none(reco
     first = figures(none_at_first)[0]
     assert np.isnan(first["values"][1, :, first["names"][0].index("word0")]).all()
     assert "word_gain" not in [figure["name"] for figure in figures(record.isel(time=[0]))]
-    assert "word_gain" not in [figure["name"] for figure in figures(record.drop_vars("token_count"))]
+    assert "word_gain" not in [
+        figure["name"] for figure in figures(record.drop_vars("token_count"))
+    ]
 
 
 def test_the_page_says_in_sentences_what_it_shows_and_shows_it_once(visit, record, tmp_path):
     page = visit(show(record).save(tmp_path / "page.html"))
-    expect(page.locator(".asked")).to_have_text("a-text-windows: training on all windows.", use_inner_text=True)
+    expect(page.locator(".asked")).to_have_text(
+        "a-text-windows: training on all windows.", use_inner_text=True
+    )
     page.locator('[data-figure="loss"] .chart-save-button').first.wait_for()
     titles = page.locator(".chart-title").all_inner_texts()
     assert titles[0] == "Which words gain attention"
     assert titles.count("Loss") == 1
     said = page.locator('[data-figure="loss"] .chart-caption').inner_text()
-    assert said == "Loss of the batch about to be learned from; without batches, of the population. A cross-entropy if in nats."
+    assert (
+        said
+        == "Loss of the batch about to be learned from; without batches, of the population. A cross-entropy if in nats."
+    )
     before = page.locator('[data-figure="word_gain"] path.chart-line').nth(9).get_attribute("d")
     page.locator(".controls select").first.select_option(label="word2")
-    expect(page.locator('[data-figure="word_gain"] path.chart-line').nth(9)).not_to_have_attribute("d", before)
+    expect(page.locator('[data-figure="word_gain"] path.chart-line').nth(9)).not_to_have_attribute(
+        "d", before
+    )

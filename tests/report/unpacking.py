@@ -14,7 +14,13 @@ def unpacked(pack):
     """The array that a page would show."""
     raw = zlib.decompress(base64.b64decode(pack["data"]))
     shape, mode = tuple(pack["shape"]), pack["mode"]
-    kinds = {"root8": np.uint8, "linear16": np.uint16, "log16": np.uint16, "float32": np.float32, "float64": np.float64}
+    kinds = {
+        "root8": np.uint8,
+        "linear16": np.uint16,
+        "log16": np.uint16,
+        "float32": np.float32,
+        "float64": np.float64,
+    }
     size = np.dtype(kinds[mode]).itemsize
     codes = np.frombuffer(raw, np.uint8).reshape(size, -1).T.copy().view(kinds[mode]).reshape(shape)
     if mode.startswith("float"):

@@ -39,7 +39,23 @@ def small_grid(n_seeds: int = 3, **changes: Any) -> Grid:
 
 def small_arguments(out: Path, n_seeds: int = 3, *more: object) -> list[str]:
     """The same grid at the terminal."""
-    return [*map(str, ("sweep", NAME, *SETTINGS, "--over", "lr_decoder=1,2", "--seeds", n_seeds, "--out", out, *more))]
+    return [
+        *map(
+            str,
+            (
+                "sweep",
+                NAME,
+                *SETTINGS,
+                "--over",
+                "lr_decoder=1,2",
+                "--seeds",
+                n_seeds,
+                "--out",
+                out,
+                *more,
+            ),
+        )
+    ]
 
 
 def computed(grid: Grid) -> list[Outcome]:
@@ -64,7 +80,12 @@ def started(*arguments: object, **options: Any) -> subprocess.Popen[str]:
 
 
 def one_sentence(err: str) -> bool:
-    return err.startswith("saccade: ") and err.count("\n") == 1 and err.endswith(".\n") and "Traceback" not in err
+    return (
+        err.startswith("saccade: ")
+        and err.count("\n") == 1
+        and err.endswith(".\n")
+        and "Traceback" not in err
+    )
 
 
 def manifest_runs(folder: Path) -> list[str]:
@@ -76,7 +97,11 @@ def manifest_runs(folder: Path) -> list[str]:
 def dataset_files(folder: Path) -> dict[str, bytes]:
     """Every file of the dataset with its content."""
     dataset = folder / "dataset.zarr"
-    return {str(path.relative_to(dataset)): path.read_bytes() for path in sorted(dataset.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(dataset)): path.read_bytes()
+        for path in sorted(dataset.rglob("*"))
+        if path.is_file()
+    }
 
 
 def assert_same_dataset(one: Path, other: Path) -> None:
@@ -108,7 +133,9 @@ def is_running(process: int) -> bool:
 
 @contextlib.contextmanager
 def small_disk(place: Path, size: str) -> Iterator[bool]:
-    """A disk of its own at `place`, for as long as the block lasts; False where the system does not allow it."""
+    """A disk of its own at `place`, for as long as the block lasts; False where the system does not
+    allow it.
+    """
     place.mkdir()
     made = os.name == "posix" and _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place))
     try:
@@ -124,7 +151,9 @@ def remounted(place: Path, option: str) -> None:
 
 def _mount(*arguments: str) -> bool:
     try:
-        return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0
+        )
     except FileNotFoundError:
         return False
 

@@ -50,7 +50,9 @@ WRITTEN = {
 def test_each_written_form_gives_its_values_in_the_type_of_the_setting(text):
     (axis,) = axes_of([text], Settings())
     assert list(axis.values) == WRITTEN[text]
-    assert [[type(value) for value in row] for row in axis.values] == [[type(value) for value in row] for row in WRITTEN[text]]
+    assert [[type(value) for value in row] for row in axis.values] == [
+        [type(value) for value in row] for row in WRITTEN[text]
+    ]
 
 
 def test_a_log_range_is_even_in_the_logarithm_and_its_values_can_be_typed_again():
@@ -63,7 +65,9 @@ def test_a_log_range_is_even_in_the_logarithm_and_its_values_can_be_typed_again(
 
 def test_python_values_mean_the_same_as_written_ones():
     given = {"rate": np.array([0.5, 1, 2]), "rate/steps": [(1, 10), (0.5, 20)], "ratio": [1, 10]}
-    for (name, values), text in zip(given.items(), ("rate=0.5,1,2", "rate/steps=1/10,0.5/20", "ratio=1,10"), strict=True):
+    for (name, values), text in zip(
+        given.items(), ("rate=0.5,1,2", "rate/steps=1/10,0.5/20", "ratio=1,10"), strict=True
+    ):
         assert axes_of({name: values}, Settings()) == axes_of([text], Settings())
 
 
@@ -101,14 +105,28 @@ def test_a_mistake_is_one_sentence(text):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("over", [{"rate": 3}, {"rate": []}, {"rate/steps": [1, 2]}, {3: [1]}, {"rate": [True]}, {"rate": [None]}])
+@pytest.mark.parametrize(
+    "over",
+    [
+        {"rate": 3},
+        {"rate": []},
+        {"rate/steps": [1, 2]},
+        {3: [1]},
+        {"rate": [True]},
+        {"rate": [None]},
+    ],
+)
 def test_a_mistake_in_python_is_one_sentence_too(over):
     with pytest.raises(InputError, match=r"\.$"):
         axes_of(over, Settings())
 
 
 def test_a_setting_is_swept_once():
-    for over in (["rate=1,2", "rate=3,4"], ["rate=1,2", "rate/steps=3/4,5/6"], ["ratio=1,2", "ratios=3,4"]):
+    for over in (
+        ["rate=1,2", "rate=3,4"],
+        ["rate=1,2", "rate/steps=3/4,5/6"],
+        ["ratio=1,2", "ratios=3,4"],
+    ):
         with pytest.raises(InputError, match="swept twice"):
             axes_of(over, Settings())
     with pytest.raises(InputError, match="swept twice"):
@@ -119,7 +137,12 @@ def test_a_grid_has_every_combination_once_the_last_axis_fastest():
     grid = Grid.of(NAME, ["lr_decoder=1,2", "overlap=0.1,0.2,0.3"], [5, 7], small_config())
     assert grid.shape == (2, 3, 2)
     got = [(run.config.lr_decoder, run.config.overlap, run.config.seed) for run in grid.runs]
-    assert got == [((rate,), overlap, seed) for rate in (1.0, 2.0) for overlap in (0.1, 0.2, 0.3) for seed in (5, 7)]
+    assert got == [
+        ((rate,), overlap, seed)
+        for rate in (1.0, 2.0)
+        for overlap in (0.1, 0.2, 0.3)
+        for seed in (5, 7)
+    ]
     assert [run.place for run in grid.runs] == list(np.ndindex(2, 3, 2))
 
 
@@ -146,7 +169,15 @@ def test_none_is_a_place_with_a_name_that_can_be_typed_again():
         axes_of(["optimiser=sgd,lion"], Settings())
 
 
-@pytest.mark.parametrize("text", ["lr_decoder=1:log..10:log8", "lr_decoder=1:2..3", "lr_decoder=-1e308..1e308:3", "lr_decoder=.."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr_decoder=1:log..10:log8",
+        "lr_decoder=1:2..3",
+        "lr_decoder=-1e308..1e308:3",
+        "lr_decoder=..",
+    ],
+)
 def test_a_range_with_its_signs_in_the_wrong_places_is_refused_in_a_sentence(text):
     with pytest.raises(InputError, match=r"is not a number|too far apart"):
         axes_of([text], small_config())

@@ -1,4 +1,6 @@
-"""Sweeps on a Dask cluster: a real scheduler and real workers, as processes of this machine, that are killed and started again."""
+"""Sweeps on a Dask cluster: a real scheduler and real workers, as processes of this machine, that
+are killed and started again.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def nothing_hangs() -> Iterator[None]:
 
 
 def _free_port() -> int:
-    """Below those that the system gives to connections: of these one may be taken before a scheduler starts, or starts again."""
+    """Below those that the system gives to connections: of these one may be taken before a
+    scheduler starts, or starts again.
+    """
     while True:
         with socket.socket() as found, suppress(OSError):
             found.bind(("127.0.0.1", random.randrange(20_000, 32_000)))
@@ -65,7 +69,9 @@ class Processes:
 
     def start(self, n_workers: int) -> None:
         self.scheduler = _dask("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
-        self.workers += [_dask("worker", self.address, "--nthreads", "1", "--no-nanny") for _ in range(n_workers)]
+        self.workers += [
+            _dask("worker", self.address, "--nthreads", "1", "--no-nanny") for _ in range(n_workers)
+        ]
 
     def wait(self, n_workers: int) -> None:
         with distributed.Client(self.address, timeout=PATIENCE, set_as_default=False) as client:
@@ -90,7 +96,9 @@ def _dask(what: str, *arguments: str) -> subprocess.Popen[bytes]:
         "--dashboard-address",
         "127.0.0.1:0",
     ]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
 
 
 @pytest.fixture
@@ -167,15 +175,25 @@ def test_one_process_two_processes_and_a_cluster_give_the_same_bits(
     assert_each_run_once(tmp_path / "cluster")
 
 
-def test_runs_that_are_computed_in_one_call_have_the_same_bits_on_a_cluster(tmp_path: Path, two_workers: Processes) -> None:
-    settings: dict[str, Any] = {"over": {"ratios": [(1.0,), (10.0,)]}, "seeds": 1, "keep": ["loss", "common_mass"]}
+def test_runs_that_are_computed_in_one_call_have_the_same_bits_on_a_cluster(
+    tmp_path: Path, two_workers: Processes
+) -> None:
+    settings: dict[str, Any] = {
+        "over": {"ratios": [(1.0,), (10.0,)]},
+        "seeds": 1,
+        "keep": ["loss", "common_mass"],
+    }
     here = saccade.sweep("syn-small-attention", **settings, out=tmp_path / "here", workers=1)
-    there = saccade.sweep("syn-small-attention", **settings, out=tmp_path / "there", cluster=two_workers.address)
+    there = saccade.sweep(
+        "syn-small-attention", **settings, out=tmp_path / "there", cluster=two_workers.address
+    )
     assert (here.status == FINISHED).all()
     assert_same_bits(there, here)
 
 
-def test_a_killed_worker_changes_nothing(tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset) -> None:
+def test_a_killed_worker_changes_nothing(
+    tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset
+) -> None:
     processes = started(2)
     kill = Once(processes.workers[0].kill)
     found = saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=kill)
@@ -186,7 +204,10 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, started: Callable[[int]
 
 
 def test_a_scheduler_that_is_started_again_changes_nothing(
-    tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    started: Callable[[int], Processes],
+    expected: xr.Dataset,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     processes = started(2)
     before: list[str] = []
@@ -206,12 +227,17 @@ def test_a_scheduler_that_is_started_again_changes_nothing(
 
 
 def test_a_scheduler_that_stays_away_ends_in_a_sentence_and_the_rest_can_be_done_later(
-    tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    started: Callable[[int], Processes],
+    expected: xr.Dataset,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     processes = started(1)
 
     def kill() -> None:
-        """From now on nobody is waited for: until now the scheduler had all the time it needs on a busy machine."""
+        """From now on nobody is waited for: until now the scheduler had all the time it needs on a
+        busy machine.
+        """
         monkeypatch.setattr(cluster, "_CONNECT", 1.0)
         monkeypatch.setattr(cluster, "_PATIENCE", 1.0)
         processes.kill()
@@ -244,8 +270,23 @@ def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
     tmp_path: Path, two_workers: Processes, expected: xr.Dataset
 ) -> None:
     over = f"overlap_constant={','.join(map(repr, CONSTANTS))}"
-    command = ["sweep", NAME, "--over", over, "--out", str(tmp_path), "--cluster", two_workers.address]
-    done = subprocess.run([sys.executable, "-c", _CTRL_C, *command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command = [
+        "sweep",
+        NAME,
+        "--over",
+        over,
+        "--out",
+        str(tmp_path),
+        "--cluster",
+        two_workers.address,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", _CTRL_C, *command],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert done.stderr.splitlines()[1:] == [  # the first warns of the cluster
         "saccade: interrupted; what was finished before is kept, nothing half-written is left."
     ]
@@ -267,7 +308,21 @@ def test_a_cluster_that_is_started_here_gives_the_same_bits_and_cannot_be_reache
 def test_a_cluster_without_authentication_is_warned_of_once(
     tmp_path: Path, two_workers: Processes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["sweep", NAME, "--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", two_workers.address]) == 0
+    assert (
+        main(
+            [
+                "sweep",
+                NAME,
+                "--over",
+                "overlap_constant=1",
+                "--out",
+                str(tmp_path),
+                "--cluster",
+                two_workers.address,
+            ]
+        )
+        == 0
+    )
     (warning,) = capfd.readouterr().err.splitlines()
     assert warning.startswith(
         f"saccade: the Dask cluster at {two_workers.address} has no authentication: whoever can reach it can "
@@ -280,10 +335,17 @@ def test_a_cluster_object_serves_as_well_as_its_address(
     tmp_path: Path, expected: xr.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "_IDLE", 0.1)
-    settings = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    settings = {
+        "n_workers": 1,
+        "threads_per_worker": 2,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+    }
     with distributed.LocalCluster(**settings) as own:
         found = saccade.sweep(NAME, {"overlap_constant": CONSTANTS[:2]}, out=tmp_path, cluster=own)
-        while any(kept._worker._process is not None for kept in cluster._all_kept):  # its threads are of this process
+        while any(
+            kept._worker._process is not None for kept in cluster._all_kept
+        ):  # its threads are of this process
             time.sleep(0.02)
     assert_same_bits(found, expected.isel(overlap_constant=slice(2)))
 
@@ -300,7 +362,9 @@ def test_without_a_scheduler_there_is_one_sentence(
         assert sentence.startswith(f"saccade: no Dask scheduler answers at '{wrong}'")
 
 
-def test_a_worker_with_other_code_is_refused(tmp_path: Path, two_workers: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_other_code_is_refused(
+    tmp_path: Path, two_workers: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unit = unit_of(NAME, {"run": experiment(NAME).settings()}, None, None)
     with pytest.raises(InputError, match="another version of Saccade"):
         cluster._remote(unit, None, "0" * 20)
@@ -310,16 +374,29 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, two_workers: Proces
 
 
 def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
-    arguments = ["sweep", NAME, "--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", "tcp://127.0.0.1:1"]
+    arguments = [
+        "sweep",
+        NAME,
+        "--over",
+        "overlap_constant=1",
+        "--out",
+        str(tmp_path),
+        "--cluster",
+        "tcp://127.0.0.1:1",
+    ]
     code = f"import sys; sys.modules['distributed'] = None; from saccade.cli import main; sys.exit(main({arguments!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "saccade: this needs distributed, which is not installed: pip install '.[cluster]' in the folder of Saccade"
     ]
 
 
-def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kept = cluster._Kept(memory=0)
     unit = unit_of(NAME, {"run": experiment(NAME).settings(n_times=2)}, None, None)
     kept.run(unit)

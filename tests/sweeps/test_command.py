@@ -1,4 +1,6 @@
-"""`saccade sweep` at the terminal: exit codes, answers for people and for programs, mistakes as sentences, a plan, a full disk."""
+"""`saccade sweep` at the terminal: exit codes, answers for people and for programs, mistakes as
+sentences, a plan, a full disk.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,12 @@ def test_status_says_what_is_there_and_writes_nothing(swept):
     code, printed, _ = called("sweep", "--status", out)
     assert (code, printed) == (0, f"{NAME}: 4 runs over lr_decoder (2) x seed (2)\n4 finished\n")
     counts = json.loads(called("sweep", "--status", out, "--json")[1])
-    assert (counts["name"], counts["runs"], counts["finished"], counts["missing"]) == (NAME, 4, 4, 0)
+    assert (counts["name"], counts["runs"], counts["finished"], counts["missing"]) == (
+        NAME,
+        4,
+        4,
+        0,
+    )
     assert {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)} == before
 
 
@@ -96,22 +103,38 @@ def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
 
 
 def test_a_plan_counts_what_is_finished_and_what_is_left():
-    said = _plan_sentence(small_grid(5), Estimate(n_runs=3, n_units=2, start=1.0, unit=0.5, total=2.0), 2)
+    said = _plan_sentence(
+        small_grid(5), Estimate(n_runs=3, n_units=2, start=1.0, unit=0.5, total=2.0), 2
+    )
     assert said.startswith("10 runs, 7 finished, 3 to do in 2 calls: about ")
 
 
-@pytest.mark.parametrize(("command", "options"), [("sweep", SWEEP_OPTIONS), ("verify", VERIFY_OPTIONS)])
+@pytest.mark.parametrize(
+    ("command", "options"), [("sweep", SWEEP_OPTIONS), ("verify", VERIFY_OPTIONS)]
+)
 def test_help_names_every_option(command, options, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
     assert stop.value.code in (0, None)
     named = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    expected = {*options, "json", "help"} - {"name", "folder"}  # which are given without their names
+    expected = {*options, "json", "help"} - {
+        "name",
+        "folder",
+    }  # which are given without their names
     assert named >= {f"--{name.replace('_', '-')}" for name in expected}
 
 
 def test_a_plan_says_what_the_sweep_would_refuse_and_exits_with_1(tmp_path):
-    arguments = ["sweep", NAME, *SETTINGS, "--over", "lr_decoder=1,-1", "--out", tmp_path / "new", "--plan"]
+    arguments = [
+        "sweep",
+        NAME,
+        *SETTINGS,
+        "--over",
+        "lr_decoder=1,-1",
+        "--out",
+        tmp_path / "new",
+        "--plan",
+    ]
     code, printed, _ = called(*arguments)
     assert code == 1
     assert "`lr_decoder` must be a number above 0, at most 1000; got -1." in printed
@@ -131,7 +154,9 @@ def test_a_deleted_file_of_runs_is_missing_and_the_same_command_runs_them_again(
     assert called("sweep", "--status", out)[1].endswith("\n3 finished, 1 missing\n")
     code, printed, _ = called(*arguments)
     assert (code, printed.startswith("4 finished\n")) == (0, True)
-    assert manifest_runs(out) == [run for line in manifest for run in entries(line)] + [lost["runs"][0]["run"]]
+    assert manifest_runs(out) == [run for line in manifest for run in entries(line)] + [
+        lost["runs"][0]["run"]
+    ]
     assert_same_dataset(out, swept[0])
 
 
@@ -166,7 +191,9 @@ def entries(line: str) -> list[str]:
         ("growth-figures", "--seeds", 3),
     ],
 )
-def test_a_mistake_is_one_sentence_with_exit_code_2_and_leaves_nothing(arguments, tmp_path, monkeypatch):
+def test_a_mistake_is_one_sentence_with_exit_code_2_and_leaves_nothing(
+    arguments, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     code, printed, err = called("sweep", *arguments)
     assert (code, printed) == (2, "")
@@ -175,8 +202,12 @@ def test_a_mistake_is_one_sentence_with_exit_code_2_and_leaves_nothing(arguments
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_is_a_sentence_and_with_more_room_the_same_command_finishes_the_rest(tmp_path, swept, monkeypatch):
-    monkeypatch.setattr("saccade.sweeps.sweep._COMMIT_EVERY", 0.0)  # runs may come faster than they would be written otherwise
+def test_a_full_disk_is_a_sentence_and_with_more_room_the_same_command_finishes_the_rest(
+    tmp_path, swept, monkeypatch
+):
+    monkeypatch.setattr(
+        "saccade.sweeps.sweep._COMMIT_EVERY", 0.0
+    )  # runs may come faster than they would be written otherwise
     with small_disk(tmp_path / "disk", "128k") as made:
         if not made:
             pytest.skip("this system does not let a test mount a disk of its own")

@@ -1,4 +1,6 @@
-"""The folder of a sweep: whatever happens to its writer or to its lines, what was finished is there."""
+"""The folder of a sweep: whatever happens to its writer or to its lines, what was finished is
+there.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_what_is_committed_is_read_again_and_only_the_rest_is_missing(path, grid
 def test_a_writer_killed_between_file_and_line_has_lost_nothing(path, monkeypatch, outcomes):
     folder = SweepFolder(path)
     with folder.writing():
-        monkeypatch.setattr(SweepFolder, "_add_line", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr(
+            SweepFolder, "_add_line", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             folder.commit(outcomes[-1:])
     monkeypatch.undo()
@@ -78,13 +82,19 @@ def test_a_writer_killed_between_file_and_line_has_lost_nothing(path, monkeypatc
     assert len(manifest_runs(path)) == len(outcomes)
 
 
-def test_a_writer_killed_in_the_middle_of_a_file_leaves_only_a_file_that_the_next_one_removes(path, outcomes):
+def test_a_writer_killed_in_the_middle_of_a_file_leaves_only_a_file_that_the_next_one_removes(
+    path, outcomes
+):
     (path / "runs" / ".0123.npz.0123456789abcdef.unfinished").write_bytes(b"half")
     (path / ".dataset.zarr.0123456789abcdef.unfinished").mkdir()
     with SweepFolder(path).writing():
         pass
     assert same_entries(path, outcomes[:-1])
-    assert not [name for name in os.listdir(path / "runs") + os.listdir(path) if name.endswith(".unfinished")]
+    assert not [
+        name
+        for name in os.listdir(path / "runs") + os.listdir(path)
+        if name.endswith(".unfinished")
+    ]
 
 
 @pytest.mark.parametrize("n_left", [1, 30, 200])
@@ -107,8 +117,12 @@ def test_a_lost_manifest_is_made_again_from_the_files(path, outcomes):
     assert same_entries(path, outcomes[:-1])
 
 
-def test_a_run_that_failed_before_it_was_finished_stays_finished_when_the_manifest_is_lost(tmp_path, grid, outcomes):
-    for trial in range(8):  # files are taken up in the order of their names, which are hashes: some come the wrong way round
+def test_a_run_that_failed_before_it_was_finished_stays_finished_when_the_manifest_is_lost(
+    tmp_path, grid, outcomes
+):
+    for trial in range(
+        8
+    ):  # files are taken up in the order of their names, which are hashes: some come the wrong way round
         failed = Outcome(outcomes[0].identity, FAILED, f"reason {trial}", 0.1, outcomes[0].company)
         path = kept(grid, tmp_path / str(trial), [failed, outcomes[0]]).path
         (path / "manifest.jsonl").unlink()
@@ -125,7 +139,9 @@ def test_a_bit_flipped_anywhere_in_the_manifest_never_loses_a_run_for_good(path,
         flipped[place] ^= 1 << int(rng.integers(8))
         (path / "manifest.jsonl").write_bytes(bytes(flipped))
         folder = SweepFolder(path)
-        assert len(folder.entries) >= len(outcomes) - 3  # a flipped line end costs two lines until the files are taken up again
+        assert (
+            len(folder.entries) >= len(outcomes) - 3
+        )  # a flipped line end costs two lines until the files are taken up again
         folder.damaged()
         with folder.writing():
             assert len(folder.entries) >= len(outcomes) - 2
@@ -141,7 +157,9 @@ def test_foreign_files_among_the_runs_are_left_alone(path, outcomes):
 
 
 def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
-    before = {file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()}
+    before = {
+        file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()
+    }
     with SweepFolder(path).writing():
         second = started(*small_arguments(path))
         _, err = second.communicate(timeout=PATIENCE)
@@ -174,12 +192,18 @@ def test_another_experiment_needs_another_folder(path):
 @pytest.mark.parametrize("harm", ["flipped", "lost"])
 def test_a_damaged_description_lets_no_other_experiment_take_over_the_folder(path, grid, harm):
     Asked.of(grid).write(path)
-    before = {file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()}
+    before = {
+        file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()
+    }
     description = before["sweep.json"]
-    (path / "sweep.json").write_bytes(description[:200] + bytes([description[200] ^ 1]) + description[201:])
+    (path / "sweep.json").write_bytes(
+        description[:200] + bytes([description[200] ^ 1]) + description[201:]
+    )
     if harm == "lost":
         (path / "sweep.json").unlink()
-    code, _, err = called("sweep", "growth-figures", "--over", "n_times=5,6", "--out", path, "--workers", 1)
+    code, _, err = called(
+        "sweep", "growth-figures", "--over", "n_times=5,6", "--out", path, "--workers", 1
+    )
     assert (code, one_sentence(err)) == (2, True), err
     assert "None of the 5 runs there is among those that are asked for now" in err
     assert {file: (path / file).read_bytes() for file in before if file != "sweep.json"} == {
@@ -240,7 +264,10 @@ def test_no_room_for_a_file_is_a_sentence_and_everything_finished_is_kept(path, 
         ):  # too little for the runs; enough for them, not for the line
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
             try:
-                with pytest.raises(InputError, match=rf"File too large\. {len(outcomes) - 1} finished runs are safe there"):
+                with pytest.raises(
+                    InputError,
+                    match=rf"File too large\. {len(outcomes) - 1} finished runs are safe there",
+                ):
                     folder.commit(_larger(outcomes[-1], 10 * size if size == 100 else 0))
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -250,7 +277,16 @@ def test_no_room_for_a_file_is_a_sentence_and_everything_finished_is_kept(path, 
 
 
 def _larger(outcome: Outcome, n_bytes: int) -> list[Outcome]:
-    return [Outcome(outcome.identity, outcome.status, "x" * n_bytes, outcome.seconds, outcome.company, outcome.record)]
+    return [
+        Outcome(
+            outcome.identity,
+            outcome.status,
+            "x" * n_bytes,
+            outcome.seconds,
+            outcome.company,
+            outcome.record,
+        )
+    ]
 
 
 @pytest.mark.parametrize("moment", ["a file of runs", "its line"])
@@ -275,7 +311,9 @@ def test_what_was_being_written_at_ctrl_c_is_written_once(moment, outcomes, tmp_
 
 @pytest.mark.parametrize("name", ["record.zarr", "observations", "claims.json"])
 def test_a_result_or_a_watched_run_is_no_place_for_a_sweep(tmp_path, name):
-    """Its checksums would be replaced by those of the sweep, and damage to it would no longer be found."""
+    """Its checksums would be replaced by those of the sweep, and damage to it would no longer be
+    found.
+    """
     (tmp_path / name).mkdir()
     (tmp_path / "checksums.json").write_text(f'{{"figure.svg": "0", "{name}/part": "0"}}')
     before = sorted(os.listdir(tmp_path))
@@ -285,12 +323,19 @@ def test_a_result_or_a_watched_run_is_no_place_for_a_sweep(tmp_path, name):
     assert sorted(os.listdir(tmp_path)) == before
 
 
-@pytest.mark.parametrize("other", [{"lr_decoder=1,2": "lr_decoder=3"}, {"3": "2"}, {"--workers": "--keep=height --workers"}])
+@pytest.mark.parametrize(
+    "other",
+    [{"lr_decoder=1,2": "lr_decoder=3"}, {"3": "2"}, {"--workers": "--keep=height --workers"}],
+)
 def test_results_of_a_sweep_give_way_only_to_those_that_hold_all_its_runs(tmp_path, other):
     out = tmp_path / "out"
     assert called(*small_arguments(out, 3, "--workers", 1))[0] == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    asked = [part for word in small_arguments(out, 3, "--workers", 1) for part in other.get(word, word).split()]
+    asked = [
+        part
+        for word in small_arguments(out, 3, "--workers", 1)
+        for part in other.get(word, word).split()
+    ]
     code, _, err = called(*asked)
     assert (code, one_sentence(err)) == (2, True), err
     assert "holds the results of another sweep" in err

@@ -1,4 +1,6 @@
-"""Runs of a sweep in one dataset: what differs between them in shape or in axes is left out, and named."""
+"""Runs of a sweep in one dataset: what differs between them in shape or in axes is left out, and
+named.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,16 @@ def test_what_differs_in_shape_or_in_axes_is_left_out_and_named(other):
 def test_a_reason_that_names_a_file_outside_utf8_is_kept_as_it_can_be_written(tmp_path):
     (axis,) = axes_of(["steps=1,2"], Settings())
     grid = Grid(NAME, Settings(), (axis,))
-    entries = {run.identity: {"status": "failed", "reason": "no file caf\udce9.csv"} for run in grid.runs}
-    dataset = gathered_from(SimpleNamespace(entries=entries, outcomes=lambda known, as_packed: []), grid)
-    write_dataset(tmp_path, dataset, [{"reason": str(reason)} for reason in dataset.reason.values], None)
-    assert load_record(tmp_path / "dataset.zarr").reason.values.tolist() == [r"no file caf\udce9.csv"] * 2
+    entries = {
+        run.identity: {"status": "failed", "reason": "no file caf\udce9.csv"} for run in grid.runs
+    }
+    dataset = gathered_from(
+        SimpleNamespace(entries=entries, outcomes=lambda known, as_packed: []), grid
+    )
+    write_dataset(
+        tmp_path, dataset, [{"reason": str(reason)} for reason in dataset.reason.values], None
+    )
+    assert (
+        load_record(tmp_path / "dataset.zarr").reason.values.tolist()
+        == [r"no file caf\udce9.csv"] * 2
+    )

@@ -1,4 +1,6 @@
-"""What a run is: every setting counts, and every change of code that could move a number; nothing else does."""
+"""What a run is: every setting counts, and every change of code that could move a number; nothing
+else does.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,21 @@ EDITS = {  # name -> file, what stands there, what stands there then
     "nothing": (_MODULE, "_SHOWN", "_SHOWN"),
     "a comment": (_MODULE, "def measure(", "# another\ndef measure("),
     "a docstring": (_MODULE, '"""Height of', '"""In other words: height of'),
-    "layout": (_MODULE, "    n_classes = len(feature)\n", "    n_classes = (\n        len(feature)\n    )\n"),
+    "layout": (
+        _MODULE,
+        "    n_classes = len(feature)\n",
+        "    n_classes = (\n        len(feature)\n    )\n",
+    ),
     "only shown": ("report/style.py", "0.92", "0.93"),
     "how a sweep is gathered": ("sweeps/gathering.py", '"missing"', '"not run"'),
     "another experiment": ("experiments/scan_and_snap/speed_control.py", "EXPERIMENT", "ANOTHER"),
     "a constant": (_MODULE, "low=4", "low=5"),
     "a constant of the theory": ("theory/scan_and_snap/plain_descent.py", "1e-", "2e-"),
-    "how runs are computed": ("sweeps/execution.py", "len(unit.identities) > 1", "len(unit.identities) > 2"),
+    "how runs are computed": (
+        "sweeps/execution.py",
+        "len(unit.identities) > 1",
+        "len(unit.identities) > 2",
+    ),
     "who is computed with whom": ("sweeps/units.py", "_CALLS = 16", "_CALLS = 17"),
     "a default": (_MODULE, "overlap: float = 0.2", "overlap: float = 0.3"),
 }
@@ -60,8 +70,16 @@ events = lab.find_events(record)
 """
 OWN_EDITS = {
     "nothing": ("dynamics/train.py", "import", "import"),
-    "what is reached through a public name": ("dynamics/descent.py", "\nimport ", "\nANOTHER = 1\nimport "),
-    "an instrument that the numbers come from": ("observe/turning_points.py", "VISIBLE = 0.01", "VISIBLE = 0.02"),
+    "what is reached through a public name": (
+        "dynamics/descent.py",
+        "\nimport ",
+        "\nANOTHER = 1\nimport ",
+    ),
+    "an instrument that the numbers come from": (
+        "observe/turning_points.py",
+        "VISIBLE = 0.01",
+        "VISIBLE = 0.02",
+    ),
     "only shown": ("report/style.py", "0.92", "0.93"),
 }
 
@@ -69,7 +87,9 @@ OWN_EDITS = {
 def _hashes(tmp_path, module, edits):
     """Code versions of a module after each edit of a copy of the package."""
     package = Path(saccade.__file__).parent
-    shutil.copytree(package, tmp_path / "saccade", ignore=shutil.ignore_patterns("*.pyc.*"))  # that others are writing
+    shutil.copytree(
+        package, tmp_path / "saccade", ignore=shutil.ignore_patterns("*.pyc.*")
+    )  # that others are writing
     ended = subprocess.run(
         [sys.executable, "-c", _HASHES],
         input=json.dumps([module, edits]),
@@ -83,10 +103,22 @@ def _hashes(tmp_path, module, edits):
     return json.loads(ended.stdout)
 
 
-def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_behind_the_numbers_does(tmp_path):
+def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_behind_the_numbers_does(
+    tmp_path,
+):
     found = _hashes(tmp_path, "saccade.experiments.scan_and_snap.decoder_dynamics", EDITS)
-    unmoved = ("nothing", "a comment", "a docstring", "layout", "only shown", "how a sweep is gathered", "another experiment")
-    assert {found[name] for name in unmoved} == {code_version("saccade.experiments.scan_and_snap.decoder_dynamics")}
+    unmoved = (
+        "nothing",
+        "a comment",
+        "a docstring",
+        "layout",
+        "only shown",
+        "how a sweep is gathered",
+        "another experiment",
+    )
+    assert {found[name] for name in unmoved} == {
+        code_version("saccade.experiments.scan_and_snap.decoder_dynamics")
+    }
     moved = [found[name] for name in found if name not in unmoved]
     assert len({*moved, found["nothing"]}) == len(moved) + 1
 
@@ -103,7 +135,9 @@ def test_what_a_users_file_reaches_through_public_names_is_part_of_its_runs(tmp_
 def test_another_version_of_a_numerical_library_is_other_code(monkeypatch, library):
     module, version = "saccade.experiments.scan_and_snap.decoder_dynamics", identity.library_version
     before = code_version(module)
-    monkeypatch.setattr(identity, "library_version", lambda name: "another" if name == library else version(name))
+    monkeypatch.setattr(
+        identity, "library_version", lambda name: "another" if name == library else version(name)
+    )
     identity._code_version.cache_clear()
     try:
         assert code_version(module) != before
@@ -116,16 +150,32 @@ def test_a_change_of_any_setting_is_another_run():
     changed = {"n_vocab": (21,), "lr_decoder": (1.5,), "overlap": 0.25, "remark_lr": 0.06}
     others = [
         replace(
-            config, **{field.name: changed.get(field.name, getattr(config, field.name) + 1 if field.name not in changed else 0)}
+            config,
+            **{
+                field.name: changed.get(
+                    field.name, getattr(config, field.name) + 1 if field.name not in changed else 0
+                )
+            },
         )
         for field in fields(config)
     ]
-    assert len({identities(NAME, vars(each), "code")({}) for each in (config, *others)}) == len(fields(config)) + 1
+    assert (
+        len({identities(NAME, vars(each), "code")({}) for each in (config, *others)})
+        == len(fields(config)) + 1
+    )
 
 
 def test_experiment_and_code_are_part_of_a_run():
     config = vars(small_config())
-    assert len({identities(*asked)({}) for asked in ((NAME, config, "a"), (NAME, config, "b"), ("other", config, "a"))}) == 3
+    assert (
+        len(
+            {
+                identities(*asked)({})
+                for asked in ((NAME, config, "a"), (NAME, config, "b"), ("other", config, "a"))
+            }
+        )
+        == 3
+    )
 
 
 def test_another_table_of_classes_is_another_run_under_its_old_name(tmp_path):
@@ -134,7 +184,10 @@ def test_another_table_of_classes_is_another_run_under_its_old_name(tmp_path):
     for content in ("class,a,b\nx,0.5,0.5\n", "class,a,b\nx,0.4,0.6\n"):
         table.write_text(content)
         config = vars(experiment("scan-then-snap").settings(classes=str(table)))
-        found |= {identities("scan-then-snap", config, "code")({}), identities("scan-then-snap", config, "code")({"t1": 10.0})}
+        found |= {
+            identities("scan-then-snap", config, "code")({}),
+            identities("scan-then-snap", config, "code")({"t1": 10.0}),
+        }
     assert len(found) == 4
 
 
@@ -153,10 +206,16 @@ def test_neither_order_nor_company_nor_the_way_it_was_asked_for_is():
 def test_an_identity_is_the_same_in_every_process():
     """Whatever order sets and dictionaries come in there: Python draws its hashes anew for each."""
     code = "from tests.sweeps.small_sweeps import small_grid; print(*(run.identity for run in small_grid().runs))"
-    asked = {"args": [sys.executable, "-c", code], "capture_output": True, "text": True, "check": True}
+    asked = {
+        "args": [sys.executable, "-c", code],
+        "capture_output": True,
+        "text": True,
+        "check": True,
+    }
     root = str(Path(__file__).parents[2])
     found = [
-        subprocess.run(**asked, cwd=root, env=os.environ | {"PYTHONHASHSEED": seed}).stdout.split() for seed in ("1", "2", "3")
+        subprocess.run(**asked, cwd=root, env=os.environ | {"PYTHONHASHSEED": seed}).stdout.split()
+        for seed in ("1", "2", "3")
     ]
     assert found == [[run.identity for run in small_grid().runs]] * 3
     assert len(set(found[0])) == 6

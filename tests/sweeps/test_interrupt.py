@@ -12,21 +12,40 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
-from tests.sweeps.small_sweeps import called, children, is_running, manifest_runs, one_sentence, small_arguments, started
+from tests.sweeps.small_sweeps import (
+    called,
+    children,
+    is_running,
+    manifest_runs,
+    one_sentence,
+    small_arguments,
+    started,
+)
 
-LONG = ("sweep", "syn-medium-entropy", "--over", "steps=1000000,2000000", "--seeds", "2")  # a run of minutes
+LONG = (
+    "sweep",
+    "syn-medium-entropy",
+    "--over",
+    "steps=1000000,2000000",
+    "--seeds",
+    "2",
+)  # a run of minutes
 SOON = 4.0  # seconds of a processor: without waiting for the units under way it takes .3 s, with it 5 to 30 s
 MEANS = [
     ("--workers", "2"),
     pytest.param(
         ("--cluster", "local", "--workers", "2"),
-        marks=pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs the extra `cluster`"),
+        marks=pytest.mark.skipif(
+            importlib.util.find_spec("distributed") is None, reason="needs the extra `cluster`"
+        ),
     ),
 ]
 
 
 def interrupted(process, is_ready) -> tuple[int, str, float]:
-    """Exit code, standard error, and the seconds that any of its processes computed from Ctrl-C to the end."""
+    """Exit code, standard error, and the seconds that any of its processes computed from Ctrl-C to
+    the end.
+    """
     try:
         end = time.monotonic() + PATIENCE
         while not is_ready():
@@ -79,7 +98,9 @@ def _cpu_seconds(process: int) -> float:
 def test_what_was_finished_is_kept(means, tmp_path):
     out = tmp_path / "sweep"
     process = started(*small_arguments(out, 5000, *means))
-    code, err, seconds = interrupted(process, lambda: (out / "manifest.jsonl").exists() and len(manifest_runs(out)) > 0)
+    code, err, seconds = interrupted(
+        process, lambda: (out / "manifest.jsonl").exists() and len(manifest_runs(out)) > 0
+    )
     assert (code, one_sentence(err)) == (130, True), err
     assert seconds < SOON
     finished = manifest_runs(out)
@@ -87,4 +108,6 @@ def test_what_was_finished_is_kept(means, tmp_path):
     counts = json.loads(called("sweep", "--status", out, "--json")[1])
     assert (counts["finished"], counts["missing"]) == (len(finished), 10_000 - len(finished))
     code, printed, _ = called("verify", out)
-    assert (code, "missing" in printed, "not what was written" in printed) == (1, True, False), printed
+    assert (code, "missing" in printed, "not what was written" in printed) == (1, True, False), (
+        printed
+    )

@@ -1,4 +1,6 @@
-"""Outcomes in a file: to the last bit, the same bytes for the same outcomes, and damage is a sentence."""
+"""Outcomes in a file: to the last bit, the same bytes for the same outcomes, and damage is a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def odd_record() -> xr.Dataset:
             "words": ("place", np.array(["", "a", "ü", "<b>", "long word", "0"])),
             "objects": ("place", np.array(["a", "bb", "", "d", "e", "f"], dtype=object)),
             "scalar": ((), np.float64(0.1)),
-            "turned": (("row", "place"), np.asfortranarray(np.random.default_rng(0).normal(size=(3, 6)))),
+            "turned": (
+                ("row", "place"),
+                np.asfortranarray(np.random.default_rng(0).normal(size=(3, 6))),
+            ),
             "none": (("nothing",), np.empty(0)),
         },
         {"place": np.arange(6) / 10, "named": ("place", list("abcdef"))},
@@ -55,17 +60,28 @@ def test_records_come_back_to_the_bit_with_axes_units_and_company(tmp_path, odd_
         assert back.dims == variable.dims
         assert back.attrs == variable.attrs
         if variable.dtype != object:
-            assert (back.dtype, back.values.tobytes()) == (variable.dtype, variable.values.tobytes())
+            assert (back.dtype, back.values.tobytes()) == (
+                variable.dtype,
+                variable.values.tobytes(),
+            )
     assert list(first.record.objects.values) == list(odd_record.objects.values)
     assert set(first.record.coords) == set(odd_record.coords)
     assert first.company == second.company == ("first", "second")
-    assert (third.status, third.reason, third.seconds, third.record) == (FAILED, "it said “no”", 1.5, None)
+    assert (third.status, third.reason, third.seconds, third.record) == (
+        FAILED,
+        "it said “no”",
+        1.5,
+        None,
+    )
 
 
 def test_only_wanted_runs_are_read(tmp_path, odd_record):
     path = tmp_path / "outcomes.npz"
     path.write_bytes(as_bytes(outcomes_of(odd_record)))
-    assert [outcome.identity for outcome in read_outcomes(path, {"third", "second"})] == ["second", "third"]
+    assert [outcome.identity for outcome in read_outcomes(path, {"third", "second"})] == [
+        "second",
+        "third",
+    ]
 
 
 def test_the_same_outcomes_give_the_same_bytes(odd_record):
@@ -102,7 +118,9 @@ def test_any_truncation_and_any_flipped_bit_is_found(tmp_path, odd_record):
         except InputError:
             n_found += 1
         else:  # only in what says nothing about a record, such as the archive's dates
-            assert all(one.record.identical(other) for one, other in zip(read, expected, strict=False))
+            assert all(
+                one.record.identical(other) for one, other in zip(read, expected, strict=False)
+            )
     assert n_found > 75
 
 
@@ -133,7 +151,14 @@ def test_pickled_objects_are_refused_not_loaded(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("0.values", pickle.dumps([{"a": 1}]))
         layout = {"coords": [], "variables": {"x": [["d"], {}]}, "arrays": {"x": ["|O", [1]]}}
-        entry = {"run": "r", "status": "finished", "reason": "", "seconds": 1, "layout": 0, "attrs": {}}
+        entry = {
+            "run": "r",
+            "status": "finished",
+            "reason": "",
+            "seconds": 1,
+            "layout": 0,
+            "attrs": {},
+        }
         archive.writestr("outcomes.json", json.dumps({"runs": [entry], "layouts": [layout]}))
     with pytest.raises(InputError, match=r"is damaged: .*OBJECT"):
         list(read_outcomes(path))

@@ -1,4 +1,6 @@
-"""`saccade verify`: damage of every kind is found, and repaired to the same bits by running just that again."""
+"""`saccade verify`: damage of every kind is found, and repaired to the same bits by running just
+that again.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ TOGETHER = "syn-small-attention"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Ten runs in five files of their own and one of five: the first six by hand, the rest by the command."""
+    """Ten runs in five files of their own and one of five: the first six by hand, the rest by the
+    command.
+    """
     path = tmp_path_factory.mktemp("repair") / "whole"
     kept(small_grid(3), path)
     assert called(*small_arguments(path, 5, "--workers", 1))[0] == 0
@@ -59,7 +63,9 @@ def damaged_copy(whole, path):
     flipped(changed)
     truncated.write_bytes(truncated.read_bytes()[:-100])
     lost.unlink()
-    return {entry["run"] for line in lines[:3] for entry in line["runs"]}, {f"runs/{line['file']}" for line in lines[:3]}
+    return {entry["run"] for line in lines[:3] for entry in line["runs"]}, {
+        f"runs/{line['file']}" for line in lines[:3]
+    }
 
 
 def test_damage_is_listed_and_repair_runs_just_that_again_to_the_same_bits(whole, tmp_path):
@@ -83,19 +89,32 @@ def test_damage_is_listed_and_repair_runs_just_that_again_to_the_same_bits(whole
 def test_a_sweep_does_not_go_on_over_damage(whole, tmp_path):
     damaged_copy(whole, tmp_path / "damaged")
     code, _, err = called(*small_arguments(tmp_path / "damaged", 5))
-    assert (code, one_sentence(err), f"saccade verify {tmp_path / 'damaged'} --repair" in err) == (2, True, True)
+    assert (code, one_sentence(err), f"saccade verify {tmp_path / 'damaged'} --repair" in err) == (
+        2,
+        True,
+        True,
+    )
 
 
 def test_runs_computed_together_are_repaired_together_to_the_same_bits(tmp_path):
     config = experiment(TOGETHER).settings(batch=2, context=7)
-    sweep(TOGETHER, {"lr_attention": [0.5, 1.0]}, seeds=3, out=tmp_path / "whole", config=config, workers=1)
+    sweep(
+        TOGETHER,
+        {"lr_attention": [0.5, 1.0]},
+        seeds=3,
+        out=tmp_path / "whole",
+        config=config,
+        workers=1,
+    )
     shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
     (file,) = (tmp_path / "damaged" / "runs").glob("*.npz")
     file.write_bytes(file.read_bytes()[:-1])
     assert called("verify", tmp_path / "damaged", "--repair", "--workers", 1)[0] == 0
     assert_same_dataset(tmp_path / "damaged", tmp_path / "whole")
     # Alone they may have the same last bits by chance, so their company is compared too.
-    whole, repaired = (companies([*SweepFolder(tmp_path / name).entries.values()]) for name in ("whole", "damaged"))
+    whole, repaired = (
+        companies([*SweepFolder(tmp_path / name).entries.values()]) for name in ("whole", "damaged")
+    )
     assert whole == repaired
     assert [len(company) for company in whole.values()] == [6]
 
@@ -133,7 +152,11 @@ def upgraded():
 
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def flipped(path, place=None):
@@ -162,7 +185,9 @@ def test_what_is_whole_needs_no_repair_whatever_the_code(whole, tmp_path, upgrad
     assert called("verify", tmp_path / "sweep", "--repair")[0] == 0
 
 
-def test_a_bit_flipped_anywhere_in_the_description_is_found_and_nothing_is_written_over(whole, tmp_path):
+def test_a_bit_flipped_anywhere_in_the_description_is_found_and_nothing_is_written_over(
+    whole, tmp_path
+):
     path = tmp_path / "sweep"
     copy_with_damaged_dataset(whole, path)
     described = (path / "sweep.json").read_bytes()
@@ -173,7 +198,11 @@ def test_a_bit_flipped_anywhere_in_the_description_is_found_and_nothing_is_writt
         damaged = contents(path)
         assert f"damaged: {path / 'sweep.json'}" in called("verify", path)[1]
         code, _, err = called("verify", path, "--repair")
-        assert (code, err.count("\n"), "Give the whole `saccade sweep` command again" in err) == (2, 1, True), err
+        assert (code, err.count("\n"), "Give the whole `saccade sweep` command again" in err) == (
+            2,
+            1,
+            True,
+        ), err
         assert contents(path) == damaged
     assert called(*small_arguments(path, 5))[0] == 0  # as the sentence says
     assert contents(path)["sweep.json"] == before["sweep.json"]
@@ -194,7 +223,10 @@ def test_missing_runs_are_not_whole_and_repair_runs_them(whole, tmp_path):
     (path / "manifest.jsonl").unlink()
     sorted((path / "runs").iterdir())[0].unlink()
     code, printed, _ = called("verify", path, "--json")
-    assert (code, len(json.loads(printed)["missing"])) == (1, 10)  # none is known to be whole before files are taken up
+    assert (code, len(json.loads(printed)["missing"])) == (
+        1,
+        10,
+    )  # none is known to be whole before files are taken up
     with SweepFolder(path).writing():
         pass
     code, printed, _ = called("verify", path)
@@ -210,14 +242,21 @@ def test_a_run_that_does_not_finish_again_leaves_the_dataset_as_it_was(whole, tm
     before = contents(path / "dataset.zarr")
     for _ in range(2):
         code, _, err = called("verify", path, "--repair", "--workers", 1, "--time-limit", "1e-9")
-        assert (code, one_sentence(err), "3 runs did not finish (took more than 1e-09 s)" in err) == (2, True, True), err
+        assert (
+            code,
+            one_sentence(err),
+            "3 runs did not finish (took more than 1e-09 s)" in err,
+        ) == (2, True, True), err
         assert contents(path / "dataset.zarr") == before
         assert called("verify", path)[0] == 1
     assert called("verify", path, "--repair", "--workers", 1)[0] == 0
     assert_same_dataset(path, whole)
 
 
-@pytest.mark.parametrize("file", ["summary.csv", "summary.parquet", "figure.svg", "figure.png", "dataset.zarr/checksums.json"])
+@pytest.mark.parametrize(
+    "file",
+    ["summary.csv", "summary.parquet", "figure.svg", "figure.png", "dataset.zarr/checksums.json"],
+)
 @pytest.mark.parametrize("kind", ["flipped", "lost"])
 def test_damaged_results_are_found_and_written_again_without_a_run(whole, tmp_path, file, kind):
     path = tmp_path / "sweep"
@@ -225,7 +264,9 @@ def test_damaged_results_are_found_and_written_again_without_a_run(whole, tmp_pa
     flipped(path / file) if kind == "flipped" else (path / file).unlink()
     assert called("verify", path)[0] == 1
     assert called("verify", path, "--repair")[0] == 0
-    shutil.rmtree(path / "dataset.zarr.damaged", ignore_errors=True)  # what can no longer be told to be ours is kept
+    shutil.rmtree(
+        path / "dataset.zarr.damaged", ignore_errors=True
+    )  # what can no longer be told to be ours is kept
     assert contents(path) == contents(whole)
 
 
@@ -241,7 +282,15 @@ def test_a_bit_flipped_anywhere_is_found(whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["../../victim/thesis.npz", "/tmp/thesis.npz", "..", "0123456789abcdef0123.npz/../../x.npz", 3, None]
+    "name",
+    [
+        "../../victim/thesis.npz",
+        "/tmp/thesis.npz",
+        "..",
+        "0123456789abcdef0123.npz/../../x.npz",
+        3,
+        None,
+    ],
 )
 def test_a_manifest_leads_to_no_file_outside_its_folder(whole, tmp_path, name):
     path = tmp_path / "in" / "sweep"
@@ -265,7 +314,10 @@ def test_nothing_is_written_through_a_link_in_the_folder(whole, tmp_path, name):
     victim.write_text("a thesis")
     (path / name).unlink()
     (path / name).symlink_to(victim)
-    for arguments in (small_arguments(path, 6, "--workers", 1), ("verify", path, "--repair", "--workers", 1)):
+    for arguments in (
+        small_arguments(path, 6, "--workers", 1),
+        ("verify", path, "--repair", "--workers", 1),
+    ):
         code, _, err = called(*arguments)
         assert (code, one_sentence(err)) == (2, True), err
         assert victim.read_text() == "a thesis"
@@ -285,7 +337,10 @@ def test_drafts_of_living_and_of_killed_writers_are_no_damage(whole, tmp_path):
         assert called("verify", tmp_path)[0] == 0
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": "x"}', '{"name": "decoder-dynamics", "config": {"a": 1}}', "3"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"name": "x"}', '{"name": "decoder-dynamics", "config": {"a": 1}}', "3"],
+)
 def test_a_damaged_description_is_a_sentence(whole, tmp_path, text):
     path = tmp_path / "damaged"
     path.mkdir()
@@ -388,7 +443,10 @@ def test_a_result_whose_settings_are_damaged_is_not_run_again_with_others(tmp_pa
     (folder / "about.json").write_text(about.replace(r"\"n_times\": 40", r"\"n_times\": 41"))
     before = contents(folder)
     code, printed, _ = called("verify", tmp_path, "--repair")
-    assert (code, "its settings cannot be trusted, since about.json is not what was written" in printed) == (1, True)
+    assert (
+        code,
+        "its settings cannot be trusted, since about.json is not what was written" in printed,
+    ) == (1, True)
     assert contents(folder) == before
     (folder / "checksums.json").unlink()
     code, printed, _ = called("verify", tmp_path, "--repair")
@@ -409,8 +467,18 @@ sys.exit(main(sys.argv[4:]))
 CHANGES = {  # file of Saccade, what stands there, what stands there then, whether a result can still be repaired
     "nothing": ("experiments/scan_and_snap/growth_figures.py", "EXPERIMENT", "EXPERIMENT", True),
     "what only shows": ("report/style.py", "0.92", "0.93", True),
-    "the experiment": ("experiments/scan_and_snap/growth_figures.py", "(0.1, 1e5, 61)", "(0.1, 2e5, 61)", False),
-    "the theory": ("theory/scan_and_snap/snapping.py", "\ndef ", "\nANOTHER = 1.01\n\n\ndef ", False),
+    "the experiment": (
+        "experiments/scan_and_snap/growth_figures.py",
+        "(0.1, 1e5, 61)",
+        "(0.1, 2e5, 61)",
+        False,
+    ),
+    "the theory": (
+        "theory/scan_and_snap/snapping.py",
+        "\ndef ",
+        "\nANOTHER = 1.01\n\n\ndef ",
+        False,
+    ),
 }
 
 
@@ -422,7 +490,9 @@ def test_a_result_of_other_code_is_not_replaced_by_other_numbers(change, tmp_pat
     flipped(folder / "figure.png")
     before = contents(folder)
     package = Path(saccade.__file__).parent
-    shutil.copytree(package, tmp_path / "saccade", ignore=shutil.ignore_patterns("*.pyc.*"))  # that others are writing
+    shutil.copytree(
+        package, tmp_path / "saccade", ignore=shutil.ignore_patterns("*.pyc.*")
+    )  # that others are writing
     ended = subprocess.run(
         [sys.executable, "-c", _IN_A_COPY, *edit, "verify", "results", "--repair"],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
@@ -431,7 +501,10 @@ def test_a_result_of_other_code_is_not_replaced_by_other_numbers(change, tmp_pat
         text=True,
         check=False,
     )
-    assert (ended.returncode, "it has been run again" in ended.stdout) == (not is_repaired, is_repaired), ended
+    assert (ended.returncode, "it has been run again" in ended.stdout) == (
+        not is_repaired,
+        is_repaired,
+    ), ended
     if is_repaired:
         assert contents(folder)["claims.json"] == whole["claims.json"]
     else:
@@ -440,22 +513,32 @@ def test_a_result_of_other_code_is_not_replaced_by_other_numbers(change, tmp_pat
 
 
 @pytest.mark.parametrize("change", ["libraries", "older", "text"])
-def test_a_result_of_other_libraries_or_texts_or_of_unknown_code_is_left_as_it_is(change, tmp_path, upgraded):
+def test_a_result_of_other_libraries_or_texts_or_of_unknown_code_is_left_as_it_is(
+    change, tmp_path, upgraded
+):
     name, table = "scan-then-snap", tmp_path / "mine.csv"
     table.write_text("class,a,b,c\nx,0.5,0,0.5\ny,0,0.6,0.4\n")
-    folder = reproduce(name, tmp_path / "results", experiment(name).settings(classes=str(table))).folder
+    folder = reproduce(
+        name, tmp_path / "results", experiment(name).settings(classes=str(table))
+    ).folder
     if change == "libraries":
         upgraded()
     elif change == "text":
         table.write_text("class,a,b,c\nx,0.4,0,0.6\ny,0,0.6,0.4\n")
     else:
         about = json.loads((folder / "about.json").read_text())
-        write_json(folder / "about.json", {key: value for key, value in about.items() if key != "identity"})
+        write_json(
+            folder / "about.json", {key: value for key, value in about.items() if key != "identity"}
+        )
         seal(folder)
     flipped(folder / "figure.png")
     before = contents(folder)
     code, printed, _ = called("verify", tmp_path / "results", "--repair")
-    assert (code, "is not known to be what it was" in printed, "0 of 1 records" in printed) == (1, True, True), printed
+    assert (code, "is not known to be what it was" in printed, "0 of 1 records" in printed) == (
+        1,
+        True,
+        True,
+    ), printed
     assert contents(folder) == before
 
 
@@ -464,28 +547,46 @@ SMALL_RECORDS = {
     "depth": TEXT | {"layers": (1, 2), "d_model": 8, "d_mlp": 5, "steps": 8, "seeds": 1},
     "sparse-then-dense": TEXT | {"layers": (1,), "rates": (1e-3,), "steps": 8, "n_looks": 8},
     "wikitext-attention": TEXT | {"layers": (1,), "iterations": (0, 3), "every": 2},
-    "wikitext-entropy": {**TEXT, "texts": ("sotu",), "rates": (1.0, 3.0), "seeds": 1, "steps": 5, "n_looks": 2},
+    "wikitext-entropy": {
+        **TEXT,
+        "texts": ("sotu",),
+        "rates": (1.0, 3.0),
+        "seeds": 1,
+        "steps": 5,
+        "n_looks": 2,
+    },
     "growth-figures": {},
 }
 
 
 @pytest.mark.parametrize("name", SMALL_RECORDS)
-def test_a_damaged_record_of_any_kind_of_experiment_is_run_again_to_the_same_bits(name, tmp_path, monkeypatch):
+def test_a_damaged_record_of_any_kind_of_experiment_is_run_again_to_the_same_bits(
+    name, tmp_path, monkeypatch
+):
     if SMALL_RECORDS[name]:
         pytest.importorskip("torch")
         pytest.importorskip("tokenizers")
-        monkeypatch.setattr("saccade.processes.cores", lambda: 1)  # processes would take longer than the runs
+        monkeypatch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # processes would take longer than the runs
     kind = experiment(name).settings
-    settings = {key: value for key, value in SMALL_RECORDS[name].items() if key in kind.__dataclass_fields__}
+    settings = {
+        key: value for key, value in SMALL_RECORDS[name].items() if key in kind.__dataclass_fields__
+    }
     done = reproduce(name, tmp_path, kind(**settings))
-    file = next(path for path in sorted((done.folder / "record.zarr").rglob("0*")) if path.is_file())
+    file = next(
+        path for path in sorted((done.folder / "record.zarr").rglob("0*")) if path.is_file()
+    )
     file.unlink()
     assert called("verify", tmp_path)[0] == 1
     code, printed, _ = called("verify", tmp_path, "--repair")
     assert (code, "it has been run again" in printed) == (0, True), printed
     again = load_record(done.folder / "record.zarr")
     assert again.attrs["settings"] == done.record.attrs["settings"]
-    xr.testing.assert_equal(again.drop_vars("seconds", errors="ignore"), done.record.drop_vars("seconds", errors="ignore"))
+    xr.testing.assert_equal(
+        again.drop_vars("seconds", errors="ignore"),
+        done.record.drop_vars("seconds", errors="ignore"),
+    )
 
 
 @pytest.mark.parametrize("place", ["inner", "runs/inner", "dataset.zarr/inner"])

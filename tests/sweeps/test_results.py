@@ -56,7 +56,10 @@ def test_every_run_is_at_its_place_in_the_dataset(results):
                 assert np.isnan(values).all()
             else:
                 np.testing.assert_array_equal(np.ravel(values), outcome.record[1][name].ravel())
-    assert dataset.status.values.tolist() == [["finished", FAILED, "finished"], ["finished", "finished", "missing"]]
+    assert dataset.status.values.tolist() == [
+        ["finished", FAILED, "finished"],
+        ["finished", "finished", "missing"],
+    ]
     assert dataset.height.attrs["definition"]
 
 
@@ -69,7 +72,11 @@ def test_the_table_has_a_row_for_each_run_and_is_the_same_as_csv_and_as_parquet(
     for row, text in zip(rows, written, strict=True):
         assert list(row) == list(text)
         for name, value in row.items():
-            same = text[name] == value if isinstance(value, str) else _equal(float(text[name]), float(value))
+            same = (
+                text[name] == value
+                if isinstance(value, str)
+                else _equal(float(text[name]), float(value))
+            )
             assert same, (name, value, text[name])
     assert rows[1]["reason"] == 'it said "no", twice'
     assert rows[3]["share_of_claims_holding"] == dataset.share_of_claims_holding.values[1, 0]
@@ -82,9 +89,13 @@ def _equal(one: float, other: float) -> bool:
 
 def swept(**axes: int | list) -> xr.Dataset:
     """A dataset as of a sweep over these axes, with a smooth number and a gap."""
-    labels = {name: np.arange(size) if isinstance(size, int) else size for name, size in axes.items()}
+    labels = {
+        name: np.arange(size) if isinstance(size, int) else size for name, size in axes.items()
+    }
     shape = tuple(len(values) for values in labels.values())
-    values = np.random.default_rng(0).normal(size=shape) + np.arange(math.prod(shape)).reshape(shape)
+    values = np.random.default_rng(0).normal(size=shape) + np.arange(math.prod(shape)).reshape(
+        shape
+    )
     values.flat[0] = np.nan
     variables = {
         "final_loss": (tuple(labels), values, {"is_headline": 1}),
@@ -112,7 +123,11 @@ def test_the_picture_fits_the_number_of_axes(tmp_path, name):
     dataset = swept(**axes)
     drawing = sweep_figure(dataset, shown_variable(dataset, None))
     save_figure(drawing, tmp_path / "figure")
-    panels = [panel for panel in drawing.axes if panel.get_xlabel() and panel.axison and panel.get_label() != "<colorbar>"]
+    panels = [
+        panel
+        for panel in drawing.axes
+        if panel.get_xlabel() and panel.axison and panel.get_label() != "<colorbar>"
+    ]
     assert len(panels) == n_panels
     ElementTree.parse(tmp_path / "figure.svg")
     assert (tmp_path / "figure.png").stat().st_size > 5000
@@ -131,7 +146,9 @@ def test_a_place_without_any_value_is_a_gap_not_a_warning(tmp_path):
 
 def test_a_map_over_decades_has_logarithmic_colours_the_spread_over_seeds_and_says_what_grey_is():
     dataset = swept(ratio=2, lr_attention=2, seed=2)
-    dataset["final_loss"].values[:] = np.array([[[1e-6, 3e-6], [1.0, 1.0]], [[np.nan, np.nan], [0.1, 0.3]]])
+    dataset["final_loss"].values[:] = np.array(
+        [[[1e-6, 3e-6], [1.0, 1.0]], [[np.nan, np.nan], [0.1, 0.3]]]
+    )
     drawing = sweep_figure(dataset, "final_loss")
     panel = drawing.axes[0]
     assert type(panel.collections[0].norm).__name__ == "LogNorm"
@@ -187,13 +204,23 @@ def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_pat
     ],
 )
 def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):
-    control = SimpleNamespace(verdict=FAILS, measured=0.0, label="control", breaks="one query")  # fails as it must: counts nowhere
-    claims = [control, *(SimpleNamespace(verdict=verdict, measured=0.0, label="one", breaks="") for verdict in verdicts)]
+    control = SimpleNamespace(
+        verdict=FAILS, measured=0.0, label="control", breaks="one query"
+    )  # fails as it must: counts nowhere
+    claims = [
+        control,
+        *(
+            SimpleNamespace(verdict=verdict, measured=0.0, label="one", breaks="")
+            for verdict in verdicts
+        ),
+    ]
     asked = replace(experiment(NAME), claims=lambda record: claims)
     monkeypatch.setattr(execution, "experiment", lambda name: asked)
     (outcome, *_) = computed(small_grid(1))
     numbers = unpacked(*outcome.record)
-    np.testing.assert_equal([numbers.share_of_claims_holding.item(), numbers.claims_outside.item()], [share, outside])
+    np.testing.assert_equal(
+        [numbers.share_of_claims_holding.item(), numbers.claims_outside.item()], [share, outside]
+    )
 
 
 def test_runs_of_one_call_share_its_time_and_not_what_was_loaded_before(monkeypatch):
@@ -201,13 +228,16 @@ def test_runs_of_one_call_share_its_time_and_not_what_was_loaded_before(monkeypa
     monkeypatch.setattr(execution, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(execution, "experiment", lambda name: None)
     monkeypatch.setattr(execution, "_records", lambda unit, on_progress: ["one", "two", "three"])
-    monkeypatch.setattr(execution, "_finished", lambda unit, number, record, seconds: (record, seconds))
+    monkeypatch.setattr(
+        execution, "_finished", lambda unit, number, record, seconds: (record, seconds)
+    )
     unit = SimpleNamespace(name="any", seconds=None, identities=("1", "2", "3"))
     assert execution.execute(unit) == [("one", 2.0), ("two", 2.0), ("three", 2.0)]
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"), [([1.0, 2.0, 4.0, 8.0], "log"), ([1.0, 2.0, 4.0, 7.9], "linear"), ([0.0, 1.0, 8.0], "linear")]
+    ("values", "scale"),
+    [([1.0, 2.0, 4.0, 8.0], "log"), ([1.0, 2.0, 4.0, 7.9], "linear"), ([0.0, 1.0, 8.0], "linear")],
 )
 def test_numbers_an_eighth_and_more_apart_stand_on_a_log_axis(values, scale):
     swept = xr.Dataset({"loss": ("rate", np.arange(float(len(values))))}, {"rate": values})

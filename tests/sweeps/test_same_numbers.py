@@ -1,4 +1,6 @@
-"""The same numbers whatever computes them: one process or two, alone or in company, whole or bit by bit."""
+"""The same numbers whatever computes them: one process or two, alone or in company, whole or bit by
+bit.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def attention_config():
 
 def attention_grid(n_rates: int = 2, n_seeds: int = 12) -> Grid:
     rates = list(np.linspace(0.5, 1.0, n_rates))
-    return Grid.of(TOGETHER, {"lr_attention": rates, "ratio": [1.0, 10.0]}, n_seeds, attention_config())
+    return Grid.of(
+        TOGETHER, {"lr_attention": rates, "ratio": [1.0, 10.0]}, n_seeds, attention_config()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,9 @@ def attention_sweeps(tmp_path_factory):
     folders = {}
     for name, workers in (("one", 1), ("two", 2)):
         folders[name] = tmp_path_factory.mktemp("same") / name
-        sweep(TOGETHER, over, seeds=6, out=folders[name], config=attention_config(), workers=workers)
+        sweep(
+            TOGETHER, over, seeds=6, out=folders[name], config=attention_config(), workers=workers
+        )
     return folders
 
 
@@ -40,20 +46,35 @@ def test_one_process_and_two_give_the_same_bits_for_runs_computed_together(atten
     assert_same_dataset(attention_sweeps["one"], attention_sweeps["two"])
 
 
-def test_runs_computed_together_are_those_that_the_experiment_gives_alone_to_rounding(attention_sweeps):
+def test_runs_computed_together_are_those_that_the_experiment_gives_alone_to_rounding(
+    attention_sweeps,
+):
     import saccade
 
     dataset = saccade.load_record(attention_sweeps["one"] / "dataset.zarr")
     module = experiment(TOGETHER)
-    alone = module.run(module.settings(batch=2, context=7, lr_attention=0.5, ratios=(10.0,), seeds=(3,)))
+    alone = module.run(
+        module.settings(batch=2, context=7, lr_attention=0.5, ratios=(10.0,), seeds=(3,))
+    )
     place = {"lr_attention": 0.5, "ratio": 10.0, "seed": 3}
-    np.testing.assert_allclose(dataset.loss.sel(place), alone.loss.values.squeeze(), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(dataset.attention.sel(place), alone.attention.values.squeeze(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        dataset.loss.sel(place), alone.loss.values.squeeze(), rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        dataset.attention.sel(place), alone.attention.values.squeeze(), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_one_process_and_two_give_the_same_bits_for_runs_computed_one_by_one(tmp_path):
     for name, workers in (("one", 1), ("two", 2)):
-        sweep(NAME, {"lr_decoder": [1.0, 2.0]}, seeds=4, out=tmp_path / name, config=small_config(), workers=workers)
+        sweep(
+            NAME,
+            {"lr_decoder": [1.0, 2.0]},
+            seeds=4,
+            out=tmp_path / name,
+            config=small_config(),
+            workers=workers,
+        )
         assert len(manifest_runs(tmp_path / name)) == 8
     assert_same_dataset(tmp_path / "one", tmp_path / "two")
 
@@ -74,10 +95,15 @@ def test_a_sweep_with_more_seeds_computes_only_the_new_ones(tmp_path):
 def test_units_hold_every_run_once_and_alike_ones_together(shape):
     grid = attention_grid(*shape)
     units = units_of(TOGETHER, grid.runs, {run.identity for run in grid.runs})
-    assert Counter(identity for unit in units for identity in unit.identities) == Counter(run.identity for run in grid.runs)
+    assert Counter(identity for unit in units for identity in unit.identities) == Counter(
+        run.identity for run in grid.runs
+    )
     assert max(len(unit.identities) for unit in units) <= MOST_TOGETHER
     for unit in units:  # every rate is trained with every seed of a call, so a call that is not a full grid trains for nothing
-        rates, seeds = {(s["lr_attention"], s["ratios"]) for s in unit.settings}, {s["seeds"] for s in unit.settings}
+        rates, seeds = (
+            {(s["lr_attention"], s["ratios"]) for s in unit.settings},
+            {s["seeds"] for s in unit.settings},
+        )
         assert len(rates) * len(seeds) == len(unit.settings)
 
 
@@ -88,7 +114,9 @@ def test_runs_that_cannot_share_a_call_do_not():
 
 
 def test_what_is_finished_already_does_not_move_the_rest_into_other_company():
-    """Units appear whole: after a kill each is there or not, and those that are not are computed as they would have been."""
+    """Units appear whole: after a kill each is there or not, and those that are not are computed as
+    they would have been.
+    """
     grid = attention_grid(2, 30)
     every = {run.identity for run in grid.runs}
     units = units_of(TOGETHER, grid.runs, every)
@@ -97,7 +125,9 @@ def test_what_is_finished_already_does_not_move_the_rest_into_other_company():
 
 
 def test_a_failed_run_that_is_tried_again_brings_all_of_its_old_company():
-    """Of each of these units one run failed, so that the others were computed alone; those of the rest were not."""
+    """Of each of these units one run failed, so that the others were computed alone; those of the
+    rest were not.
+    """
     grid = attention_grid(2, 30)
     units = units_of(TOGETHER, grid.runs, {run.identity for run in grid.runs})
     assert len(units) > 3

@@ -1,4 +1,6 @@
-"""A sweep over a system of one's own: every cell is the flow of its own system, and a second call computes nothing."""
+"""A sweep over a system of one's own: every cell is the flow of its own system, and a second call
+computes nothing.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ OVER = {"steepness": [1.0, 2.0, 3.0], "depth": [0.0, 5.0]}
 def test_every_cell_is_the_flow_of_its_own_system():
     found = saccade.sweep(Well, OVER, t1=2.0, n_times=20).squeeze("seed")
     assert dict(found.sizes) | {"steepness": 3, "depth": 2, "time": 21} == dict(found.sizes)
-    np.testing.assert_allclose(found.place.sel(depth=5.0), np.exp(-found.steepness * found.time), rtol=1e-6)
+    np.testing.assert_allclose(
+        found.place.sel(depth=5.0), np.exp(-found.steepness * found.time), rtol=1e-6
+    )
     np.testing.assert_allclose(found.loss.sel(depth=0.0) - found.loss.sel(depth=5.0), 5.0)
 
 
@@ -59,7 +63,12 @@ def test_a_second_call_computes_nothing_and_other_settings_do(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "other", [{"over": {"steepness": [1.0], "depth": [0.0, 5.0]}}, {"t1": 3.0}, {"make": lambda steepness, depth: Well(steepness)}]
+    "other",
+    [
+        {"over": {"steepness": [1.0], "depth": [0.0, 5.0]}},
+        {"t1": 3.0},
+        {"make": lambda steepness, depth: Well(steepness)},
+    ],
 )
 def test_a_dataset_gives_way_only_to_one_that_holds_all_its_runs(tmp_path, other):
     asked = {"make": Well, "over": OVER, "t1": 2.0, "n_times": 3}
@@ -69,10 +78,14 @@ def test_a_dataset_gives_way_only_to_one_that_holds_all_its_runs(tmp_path, other
 
     swept(**asked)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(InputError, match=r"results of another sweep \(\d of its 6 runs are not in this one\)"):
+    with pytest.raises(
+        InputError, match=r"results of another sweep \(\d of its 6 runs are not in this one\)"
+    ):
         swept(**asked | other)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert swept(**asked | {"over": OVER | {"depth": [0.0, 5.0, 7.0]}}).sizes["depth"] == 3  # all of it and more
+    assert (
+        swept(**asked | {"over": OVER | {"depth": [0.0, 5.0, 7.0]}}).sizes["depth"] == 3
+    )  # all of it and more
     swept(**asked | other, replace=True)
     assert {path for path in before if "dataset" not in str(path)} <= {*tmp_path.rglob("*")}
 
@@ -103,14 +116,17 @@ def test_it_leaves_a_dataset_a_summary_and_a_figure_as_every_sweep_does(tmp_path
     dataset = saccade.load_record(tmp_path / "dataset.zarr")
     np.testing.assert_array_equal(dataset.place, found.place)
     assert re.fullmatch(
-        r"final loss over like, depth, seed; colour is the mean over seeds.*\. Runs: 4 finished\.", dataset.attrs["caption"]
+        r"final loss over like, depth, seed; colour is the mean over seeds.*\. Runs: 4 finished\.",
+        dataset.attrs["caption"],
     )
     rows = [*csv.DictReader((tmp_path / "summary.csv").read_text().splitlines())]
     assert [(row["like"], row["depth"], row["status"]) for row in rows][:2] == [
         ("steep as 1.0", "0.0", "finished"),
         ("steep as 1.0", "5.0", "finished"),
     ]
-    np.testing.assert_allclose([float(row["final_loss"]) for row in rows], found.loss.isel(time=-1).values.ravel())
+    np.testing.assert_allclose(
+        [float(row["final_loss"]) for row in rows], found.loss.isel(time=-1).values.ravel()
+    )
     assert (tmp_path / "figure.svg").stat().st_size > 1000
     assert main(["verify", str(tmp_path)]) == 0
     (tmp_path / "summary.csv").write_text("like\n")
@@ -136,8 +152,12 @@ def test_a_file_of_somebody_else_is_not_written_over(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["summary.csv"]
 
 
-@pytest.mark.parametrize("place", ["gathering.write_summary", "gathering.save_figure", "gathering.seal"])
-def test_after_a_kill_while_results_are_written_the_same_call_does_the_rest(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize(
+    "place", ["gathering.write_summary", "gathering.save_figure", "gathering.seal"]
+)
+def test_after_a_kill_while_results_are_written_the_same_call_does_the_rest(
+    tmp_path, monkeypatch, place
+):
     def killed(*arguments, **options):
         raise KeyboardInterrupt
 
@@ -154,7 +174,9 @@ def test_a_damaged_run_is_named_with_what_to_do(tmp_path):
     saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
     (run,) = kept(tmp_path)
     (run / ".zattrs").write_text("{}")
-    with pytest.raises(InputError, match=rf"{run.name} .* \.zattrs is not what was written. Move it away"):
+    with pytest.raises(
+        InputError, match=rf"{run.name} .* \.zattrs is not what was written. Move it away"
+    ):
         saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
 
 
@@ -342,7 +364,10 @@ CHANGES = {  # what differs -> what stands there, what stands there then
     "a function that a method imports": ("20.0", "21.0"),
     "an attribute of a function": ("helper.weight = 1.0", "helper.weight = 2.0"),
     "a function that has the name of a library's": ("0.5 * x", "0.75 * x"),
-    "an object that has the name of a library's function": ("Scaled(jnp.tanh, 3.0)", "Scaled(jnp.tanh, 4.0)"),
+    "an object that has the name of a library's function": (
+        "Scaled(jnp.tanh, 3.0)",
+        "Scaled(jnp.tanh, 4.0)",
+    ),
     "its class": ("self.by * self", "self.by + self"),
 }
 NAMES = """
@@ -361,7 +386,10 @@ print(json.dumps(found))
 
 
 def test_a_run_is_named_by_all_that_its_numbers_come_from_and_by_nothing_else():
-    texts = {name: [text.replace(*change) for text in (OWN.format(), DEEPER)] for name, change in CHANGES.items()}
+    texts = {
+        name: [text.replace(*change) for text in (OWN.format(), DEEPER)]
+        for name, change in CHANGES.items()
+    }
     assert all(text != [OWN.format(), DEEPER] for name, text in texts.items() if name != "nothing")
     found = [_names(texts, seed) for seed in ("1", "2")]
     assert found[0] == found[1]  # in every process
@@ -372,7 +400,12 @@ def test_a_run_is_named_by_all_that_its_numbers_come_from_and_by_nothing_else():
 def _names(texts, seed):
     environment = os.environ | {"PYTHONHASHSEED": seed}
     ended = subprocess.run(
-        [sys.executable, "-c", NAMES], input=json.dumps(texts), capture_output=True, text=True, check=False, env=environment
+        [sys.executable, "-c", NAMES],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
@@ -383,7 +416,9 @@ def test_two_makers_of_the_same_text_do_not_share_runs(tmp_path):
         return lambda steepness: Well(steepness, depth)
 
     for depth in (0.0, 5.0, 0.0):
-        found = saccade.sweep(maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3, replace=True)
+        found = saccade.sweep(
+            maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3, replace=True
+        )
         assert float(found.loss.isel(time=0).squeeze()) == 0.5 - depth
     assert len(kept(tmp_path)) == 2
 
@@ -401,7 +436,10 @@ def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_pa
 
 
 def test_systems_of_saccade_itself_are_told_apart_by_their_values(tmp_path):
-    names = [system_identity(saccade.Pairwise(saccade.SequenceClasses.syn_small(), lr_decoder=rate)) for rate in (1.0, 1.0, 2.0)]
+    names = [
+        system_identity(saccade.Pairwise(saccade.SequenceClasses.syn_small(), lr_decoder=rate))
+        for rate in (1.0, 1.0, 2.0)
+    ]
     assert names[0] == names[1] != names[2]
 
 

@@ -1,4 +1,6 @@
-"""Runs that raise, run out of time, diverge or lose their process: kept with their reason, counted, and no bar to the others."""
+"""Runs that raise, run out of time, diverge or lose their process: kept with their reason, counted,
+and no bar to the others.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,18 @@ def one_unit(**changes):
 
 
 def test_a_run_that_raises_is_kept_with_its_reason_and_the_others_finish(tmp_path):
-    arguments = ("sweep", NAME, *SETTINGS, "--over", "lr_decoder=-1,2,3", "--out", tmp_path, "--workers", 1, "--json")
+    arguments = (
+        "sweep",
+        NAME,
+        *SETTINGS,
+        "--over",
+        "lr_decoder=-1,2,3",
+        "--out",
+        tmp_path,
+        "--workers",
+        1,
+        "--json",
+    )
     code, printed, _ = called(*arguments)
     assert code == 1
     counts = json.loads(printed)
@@ -67,13 +80,26 @@ def test_any_exception_is_a_reason(monkeypatch):
 
     monkeypatch.setattr(Experiment, "run_together", broken)
     (outcome,) = execute(one_unit())
-    assert (outcome.status, outcome.reason, outcome.record) == (FAILED, "ZeroDivisionError: by zero", None)
+    assert (outcome.status, outcome.reason, outcome.record) == (
+        FAILED,
+        "ZeroDivisionError: by zero",
+        None,
+    )
 
 
 def test_runs_beyond_their_time_are_ended_whether_they_listen_or_not(tmp_path, monkeypatch):
-    """A run with 10^7 draws does not look at the clock within a minute, so its process is ended and replaced."""
+    """A run with 10^7 draws does not look at the clock within a minute, so its process is ended and
+    replaced.
+    """
     monkeypatch.setattr(processes, "_GRACE", 1.0)
-    dataset = sweep(NAME, {"draws": [2, 10**7, 3]}, out=tmp_path, config=small_config(), workers=1, time_limit=2.0)
+    dataset = sweep(
+        NAME,
+        {"draws": [2, 10**7, 3]},
+        out=tmp_path,
+        config=small_config(),
+        workers=1,
+        time_limit=2.0,
+    )
     assert list(dataset.status.values) == [FINISHED, TIMED_OUT, FINISHED]
     assert "took more than 2 s" in str(dataset.reason.values[1])
 
@@ -85,7 +111,9 @@ def test_a_run_that_hears_that_its_time_is_over_ends_by_itself():
 
 
 def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
-    code, printed, err = called(*small_arguments(tmp_path, 1, "--time-limit", "1e-9", "--workers", 1))
+    code, printed, err = called(
+        *small_arguments(tmp_path, 1, "--time-limit", "1e-9", "--workers", 1)
+    )
     assert (code, err) == (1, "")
     assert printed.startswith("0 finished, 2 out of time\n")
     assert (tmp_path / "summary.csv").read_text().count(TIMED_OUT) >= 2
@@ -97,7 +125,14 @@ def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
 def test_a_run_that_diverges_is_kept_with_its_record_and_counted(tmp_path):
     config = experiment("syn-small-attention").settings(batch=2, context=7)
     rates = [1.0, 1e25]
-    dataset = sweep("syn-small-attention", {"lr_attention": rates, "ratio": [1.0]}, seeds=1, out=tmp_path, config=config, workers=1)
+    dataset = sweep(
+        "syn-small-attention",
+        {"lr_attention": rates, "ratio": [1.0]},
+        seeds=1,
+        out=tmp_path,
+        config=config,
+        workers=1,
+    )
     assert list(dataset.status.values.ravel()) == [FINISHED, DIVERGED]
     assert "1 of 1 trajectories left all bounds" in str(dataset.reason.values.ravel()[1])
     assert dataset.loss.isel(seed=0, ratio=0).notnull().values[1].any()
@@ -130,14 +165,18 @@ def test_a_process_that_was_killed_between_two_runs_does_not_hold_up_the_next():
         assert outcomes_of(worker, one_unit())[0].status == FINISHED
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait()
-        assert outcomes_of(worker, one_unit())[0].status == FINISHED  # an idle process that was lost is no run's fault
+        assert (
+            outcomes_of(worker, one_unit())[0].status == FINISHED
+        )  # an idle process that was lost is no run's fault
     finally:
         worker.stop()
 
 
 def test_a_run_beyond_its_share_of_memory_fails_and_the_others_finish(tmp_path):
     """A billion draws would take 8 GB."""
-    dataset = sweep(NAME, {"draws": [2, 10**9]}, out=tmp_path, config=small_config(), workers=1, memory=1.0)
+    dataset = sweep(
+        NAME, {"draws": [2, 10**9]}, out=tmp_path, config=small_config(), workers=1, memory=1.0
+    )
     assert list(dataset.status.values) == [FINISHED, FAILED]
     assert "Unable to allocate" in str(dataset.reason.values[1])
 
@@ -211,8 +250,12 @@ def test_runs_computed_together_whose_process_is_lost_twice_end_together_if_none
     assert [outcome.company for outcome in apart] == [(identity,) for identity in unit.identities]
 
 
-def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_in_an_undisturbed_sweep(tmp_path, monkeypatch):
-    """Its process is lost three times, at last when it is alone, so that the others of its call finish alone."""
+def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_in_an_undisturbed_sweep(
+    tmp_path, monkeypatch
+):
+    """Its process is lost three times, at last when it is alone, so that the others of its call
+    finish alone.
+    """
     config = experiment("syn-small-attention").settings(batch=7, context=11)
     asked = {"over": {"ratio": [1, 10]}, "seeds": 4, "config": config, "workers": 1}
     sweep("syn-small-attention", **asked, out=tmp_path / "untouched")
@@ -222,8 +265,12 @@ def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_i
     monkeypatch.undo()
     sweep("syn-small-attention", **asked, out=tmp_path / "hurt", retry_failed=True)
     assert_same_dataset(tmp_path / "hurt", tmp_path / "untouched")
-    # In other company the last bits may agree by chance, as some processors have it: so the company itself is compared too.
-    untouched, hurt = (companies([*SweepFolder(tmp_path / name).entries.values()]) for name in ("untouched", "hurt"))
+    # In other company the last bits may agree by chance, as some processors have it: so the company
+    # itself is compared too.
+    untouched, hurt = (
+        companies([*SweepFolder(tmp_path / name).entries.values()])
+        for name in ("untouched", "hurt")
+    )
     assert untouched == hurt
     assert [len(company) for company in untouched.values()] == [8]
 

@@ -1,4 +1,6 @@
-"""An assumption says its value, relation and bound in words, and one asked in several cases counts once."""
+"""An assumption says its value, relation and bound in words, and one asked in several cases counts
+once.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,14 @@ from saccade.theory.scan_and_snap import check_assumptions
         (above("focus", -0.1, 0), "focus: −0.1, must be above 0"),
         (at_least("long contexts", 2, 3, "count"), "long contexts: count is 2, must be at least 3"),
         (at_most("start", 1, 0), "start: 1, must be at most 0"),
-        (equal("one common token", 2, 1, "common tokens"), "one common token: common tokens is 2, must be 1"),
-        (equal("one common token", 0, 1, "common tokens"), "one common token: common tokens is 0, must be 1"),
+        (
+            equal("one common token", 2, 1, "common tokens"),
+            "one common token: common tokens is 2, must be 1",
+        ),
+        (
+            equal("one common token", 0, 1, "common tokens"),
+            "one common token: common tokens is 0, must be 1",
+        ),
         (met("plain descent", False), "plain descent"),
     ],
 )
@@ -53,8 +61,20 @@ def test_a_condition_comes_back_from_a_record_where_infinity_is_text():
 
 def test_every_assumption_of_scan_and_snap_names_its_source_and_what_its_value_is():
     task = SequenceClasses.syn_small()
-    rates = {"n_vocab": task.n_vocab, "lr_decoder": 1.0, "lr_attention": 1.0, "n_context": 127.0, "n_steps": 100}
+    rates = {
+        "n_vocab": task.n_vocab,
+        "lr_decoder": 1.0,
+        "lr_attention": 1.0,
+        "n_context": 127.0,
+        "n_steps": 100,
+    }
     found = check_assumptions(task.token_prob, task.query, task.class_weight, **rates)
     assert len({condition.name for condition in found}) == len(found)
-    assert all(condition.name.startswith(("Assumption ", "Theorem ", "Corollary ")) and condition.quantity for condition in found)
-    assert all(f"{condition.quantity} is {numeral(condition.value)}, must be " in str(condition) for condition in found)
+    assert all(
+        condition.name.startswith(("Assumption ", "Theorem ", "Corollary ")) and condition.quantity
+        for condition in found
+    )
+    assert all(
+        f"{condition.quantity} is {numeral(condition.value)}, must be " in str(condition)
+        for condition in found
+    )

@@ -43,16 +43,24 @@ def test_softmax_logits_sum_to_zero_if_attention_sums_to_one():
 
 def test_the_erf_law_solves_its_equation_and_blows_up_when_said():
     drive = np.array([0.3, 0.8])
-    path = solve_ivp(lambda t, v: drive * np.exp(v**2 / 2), (0, 1.5), [0.0, 0.0], rtol=1e-10, atol=1e-12).y[:, -1]
+    path = solve_ivp(
+        lambda t, v: drive * np.exp(v**2 / 2), (0, 1.5), [0.0, 0.0], rtol=1e-10, atol=1e-12
+    ).y[:, -1]
     np.testing.assert_allclose(joma.linear_weight(1.5, drive), path, rtol=1e-7)
     assert joma.reach_time(3.0, 0.8) == pytest.approx(0.9973 * joma.blow_up_time(0.8), rel=1e-4)
-    np.testing.assert_allclose(joma.linear_weight(joma.reach_time(1.2, 0.3), [0.3]), 1.2, rtol=1e-12)
+    np.testing.assert_allclose(
+        joma.linear_weight(joma.reach_time(1.2, 0.3), [0.3]), 1.2, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("target", [0.7, 1.6])
 def test_a_component_settles_with_its_delay(target):
-    path = solve_ivp(lambda t, v: (target - v) * np.exp(v**2 / 2), (0, 6), [0.0], rtol=1e-12, atol=1e-14).y[0, -1]
-    np.testing.assert_allclose(joma.approach_log(6.0, target), np.log(target / (target - path)), rtol=2e-3)
+    path = solve_ivp(
+        lambda t, v: (target - v) * np.exp(v**2 / 2), (0, 6), [0.0], rtol=1e-12, atol=1e-14
+    ).y[0, -1]
+    np.testing.assert_allclose(
+        joma.approach_log(6.0, target), np.log(target / (target - path)), rtol=2e-3
+    )
 
 
 def test_a_component_settles_alike_on_either_side():

@@ -1,1 +1,3 @@
-"""Data with known statistics: sequence classes (Scan and Snap), Markov chains (Focus and Dilution), and real text (`text`)."""
+"""Data with known statistics: sequence classes (Scan and Snap), Markov chains (Focus and Dilution),
+and real text (`text`).
+"""

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from saccade.errors import InputError, shortened
 
 SUM_TOLERANCE = 1e-5  # a dozen probabilities typed with six decimals pass; they are then rescaled to sum to one exactly
-MOST_ENTRIES = 2**31  # of an array, 17 GB: a mistyped size asks for more than that before anything else can go wrong
+MOST_ENTRIES = (
+    2**31
+)  # of an array, 17 GB: a mistyped size asks for more than that before anything else can go wrong
 
 
 @contextmanager
@@ -32,7 +34,9 @@ def checked_numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.flo
             raise TypeError
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"`{name}` must be an array of numbers with {n_axes} axes; got {shortened(values)}.") from None
+        raise InputError(
+            f"`{name}` must be an array of numbers with {n_axes} axes; got {shortened(values)}."
+        ) from None
     if array.ndim != n_axes:
         raise InputError(f"`{name}` must have {n_axes} axes; got an array of shape {array.shape}.")
     if not np.isfinite(array).all():
@@ -44,9 +48,13 @@ def checked_names(names: Any, n_vocab: int) -> tuple[str, ...]:
     try:
         listed = tuple(str(name) for name in names)
     except TypeError:
-        raise InputError(f"`token_names` must be a list of names; got {shortened(names)}.") from None
+        raise InputError(
+            f"`token_names` must be a list of names; got {shortened(names)}."
+        ) from None
     if listed and len(listed) != n_vocab:
-        raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(listed)}.")
+        raise InputError(
+            f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(listed)}."
+        )
     if len(set(listed)) < len(listed):
         raise InputError("`token_names` must be different for every token.")
     return listed
@@ -62,18 +70,28 @@ def checked_rows(
     n_columns: int,
     normalise: bool,
 ) -> NDArray[np.float64]:
-    """Rows that are chances of `n_columns` tokens (a new array), or an error that says which row is not and what to do.
+    """Rows that are chances of `n_columns` tokens (a new array), or an error that says which row is
+    not and what to do.
 
-    A row is named by its `axis` and the `label` of its number, a token by what `column` makes of its number.
+    A row is named by its `axis` and the `label` of its number, a token by what `column` makes of
+    its number.
     """
     if (table < 0).any():
         i, j = (int(place) for place in np.argwhere(table < 0)[0])
-        raise InputError(f"`{name}` must not be negative; {axis} {label(i)} gives token {column(j)} {table[i, j]:g}.")
+        raise InputError(
+            f"`{name}` must not be negative; {axis} {label(i)} gives token {column(j)} {table[i, j]:g}."
+        )
     largest = table.max(axis=1, keepdims=True)
     if (largest == 0).any():
-        raise InputError(f"`{name}` must give every {axis} at least one token; {axis} {label(int(largest.argmin()))} has none.")
-    whole = np.zeros((len(table), n_columns))  # the one copy: a large vocabulary with many rows is most of a task's memory
-    shares = np.divide(table, largest, out=whole[:, : table.shape[1]])  # first, so that no sum overflows
+        raise InputError(
+            f"`{name}` must give every {axis} at least one token; {axis} {label(int(largest.argmin()))} has none."
+        )
+    whole = np.zeros(
+        (len(table), n_columns)
+    )  # the one copy: a large vocabulary with many rows is most of a task's memory
+    shares = np.divide(
+        table, largest, out=whole[:, : table.shape[1]]
+    )  # first, so that no sum overflows
     sums = shares.sum(axis=1, keepdims=True)
     with np.errstate(over="ignore"):
         totals = (sums * largest)[:, 0]

@@ -7,7 +7,8 @@
 | `weight` | how often the class is drawn, relative to the others                               | all alike                    |
 | others   | the chance of that context token in this class; empty means zero                   |                              |
 
-The vocabulary is the context tokens in the order of their columns, then queries, then next tokens, each named once.
+The vocabulary is the context tokens in the order of their columns, then queries, then next tokens,
+each named once.
 """
 
 from __future__ import annotations
@@ -27,18 +28,33 @@ SHARED_QUERY = "<query>"
 
 def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClasses:
     records = _as_records(rows)
-    columns = [column for column in dict.fromkeys(name for row in records for name in row) if column not in _RESERVED]
+    columns = [
+        column
+        for column in dict.fromkeys(name for row in records for name in row)
+        if column not in _RESERVED
+    ]
     if not columns:
-        raise InputError("the table has no token columns: besides `class`, `query` and `weight` it needs a column for each token.")
+        raise InputError(
+            "the table has no token columns: besides `class`, `query` and `weight` it needs a column for each token."
+        )
     vocabulary = {token: index for index, token in enumerate(columns)}
 
     def token_id(token: object) -> int:
         return vocabulary.setdefault(str(token).strip(), len(vocabulary))
 
-    prob = [[_cell(row, number, column, default=0.0) for column in columns] for number, row in enumerate(records, start=1)]
-    queries = [token_id(SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records]
-    next_tokens = [token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)]
-    weights = [_cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)]
+    prob = [
+        [_cell(row, number, column, default=0.0) for column in columns]
+        for number, row in enumerate(records, start=1)
+    ]
+    queries = [
+        token_id(SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records
+    ]
+    next_tokens = [
+        token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)
+    ]
+    weights = [
+        _cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)
+    ]
     return SequenceClasses(
         prob,  # type: ignore[arg-type]  # validated and converted there
         query=queries,  # type: ignore[arg-type]
@@ -54,7 +70,9 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
     rows = csv_rows(path, "classes")
     header = next(rows, [])
     if not header:
-        raise InputError(f"{path} is empty; the first row names the columns: class, query, weight and the tokens.")
+        raise InputError(
+            f"{path} is empty; the first row names the columns: class, query, weight and the tokens."
+        )
     if "" in header or len(set(header)) < len(header):
         named = ", ".join(header)[:200] or "empty"
         raise InputError(f"{path}: every column needs a different name; the header is {named}.")
@@ -65,7 +83,9 @@ def _as_records(rows: Any) -> list[Mapping[str, Any]]:
     is_frame = hasattr(rows, "to_dict") and hasattr(rows, "columns")
     records = rows.to_dict("records") if is_frame else rows
     if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
-        raise InputError("a table of classes is a list of rows, each a mapping from column names to cells, or a data frame.")
+        raise InputError(
+            "a table of classes is a list of rows, each a mapping from column names to cells, or a data frame."
+        )
     if not records:
         raise InputError("the table of classes has no rows; it needs one row for each class.")
     return [{str(column): cell for column, cell in row.items()} for row in records]
@@ -85,9 +105,15 @@ def _cell(row: Mapping[str, Any], number: int, column: str, default: float) -> f
         return float(cell)  # type: ignore[arg-type]  # anything else is what the error is for
     except (TypeError, ValueError, OverflowError):
         named = f", class {shortened(row['class'])}" if not _is_missing(row.get("class")) else ""
-        raise InputError(f"row {number}{named}, column {column!r}: {shortened(cell)} is not a number.") from None
+        raise InputError(
+            f"row {number}{named}, column {column!r}: {shortened(cell)} is not a number."
+        ) from None
 
 
 def _is_missing(cell: object) -> bool:
     """An empty cell: nothing, blanks, or the NaN that data frames put there."""
-    return cell is None or (isinstance(cell, str) and not cell.strip()) or (isinstance(cell, float) and math.isnan(cell))
+    return (
+        cell is None
+        or (isinstance(cell, str) and not cell.strip())
+        or (isinstance(cell, float) and math.isnan(cell))
+    )

@@ -1,4 +1,6 @@
-"""Read a CSV file as rows of cells, with limits on the file and on each row so that neither can fill memory."""
+"""Read a CSV file as rows of cells, with limits on the file and on each row so that neither can
+fill memory.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,37 @@ _MOST_CHARACTERS = 2**22  # of a row
 
 
 def csv_rows(path: Path, what: str) -> Iterator[list[str]]:
-    """The header, then rows of as many cells, without the blanks around them; rows that are blank are not rows.
+    """The header, then rows of as many cells, without the blanks around them; rows that are blank
+    are not rows.
 
     `what` the file should hold is said in errors.
     """
     n_cells, header = 0, None
     try:
-        with regular_file(path) as opened, io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file:
+        with (
+            regular_file(path) as opened,
+            io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file,
+        ):
             for row in _bounded(file):
                 header = header or row
                 n_cells += len(row)
                 if len(row) != len(header):
-                    raise InputError(f"every row must have as many cells as the header, {len(header)}.")
+                    raise InputError(
+                        f"every row must have as many cells as the header, {len(header)}."
+                    )
                 if n_cells > _MOST_CELLS:
-                    raise InputError(f"it has more than {_MOST_CELLS:,} cells; for larger tables pass arrays in Python.")
+                    raise InputError(
+                        f"it has more than {_MOST_CELLS:,} cells; for larger tables pass arrays in Python."
+                    )
                 yield [cell.strip() for cell in row]
     except InputError as error:
         raise InputError(f"cannot read {what} from {path}: {error}") from None
     except (OSError, ValueError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
+        reason = (
+            error.strerror
+            if isinstance(error, OSError)
+            else f"it is not a CSV file in UTF-8 ({error})"
+        )
         raise InputError(f"cannot read {what} from {path}: {reason}.") from None
 
 

@@ -1,8 +1,9 @@
 """The Focus-and-Dilution data model: a Markov chain of tokens; the task is to predict the next one.
 
-A sequence starts at a uniformly drawn token and follows the transition table; the last token is the target [chen2026]. The context
-says nothing about the target beyond its last token, and of a long context only the stationary distribution is left.
-Not here: where tables come from (`markov_presets.py`, `markov_text.py`, `markov_tables.py`), their law (`markov_law.py`).
+A sequence starts at a uniformly drawn token and follows the transition table; the last token is the
+target [chen2026]. The context says nothing about the target beyond its last token, and of a long
+context only the stationary distribution is left. Not here: where tables come from
+(`markov_presets.py`, `markov_text.py`, `markov_tables.py`), their law (`markov_law.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from saccade.errors import InputError, checked_count, checked_kind, shortened
 
 @dataclass(frozen=True, eq=False)
 class MarkovChain:
-    """A Markov chain over a vocabulary of d tokens, with a unique stationary distribution that is positive everywhere.
+    """A Markov chain over a vocabulary of d tokens, with a unique stationary distribution that is
+    positive everywhere.
 
     | name          | paper | axes              | meaning                                              |
     |---------------|-------|-------------------|------------------------------------------------------|
@@ -60,9 +62,13 @@ class MarkovChain:
         table = checked_numbers("transition", self.transition, n_axes=2)
         n_vocab = len(table)
         if table.shape != (n_vocab, n_vocab):
-            raise InputError(f"`transition` must be square, a row and a column for each token; its shape is {table.shape}.")
+            raise InputError(
+                f"`transition` must be square, a row and a column for each token; its shape is {table.shape}."
+            )
         if not 2 <= n_vocab <= MOST_TOKENS:
-            raise InputError(f"`transition` must have from 2 to {MOST_TOKENS} tokens; got {n_vocab}.")
+            raise InputError(
+                f"`transition` must have from 2 to {MOST_TOKENS} tokens; got {n_vocab}."
+            )
         object.__setattr__(self, "token_names", checked_names(self.token_names, n_vocab))
         object.__setattr__(self, "transition", table)  # for the labels
         rows = checked_rows(
@@ -90,25 +96,37 @@ class MarkovChain:
     @property
     def names_by_axis(self) -> dict[str, list[str]]:
         """What the places of each axis of a record are called; nothing if tokens have no names."""
-        return {axis: list(self.token_names) for axis in ("token", "next_token", "query")} if self.token_names else {}
+        return (
+            {axis: list(self.token_names) for axis in ("token", "next_token", "query")}
+            if self.token_names
+            else {}
+        )
 
     @property
     def entropy_rate(self) -> float:
-        r"""Uncertainty about the next token that is left once the last is known, $-\sum_i \pi_i \sum_j P_{ij} \ln P_{ij}$."""
+        r"""Uncertainty about the next token that is left once the last is known, $-\sum_i \pi_i
+        \sum_j P_{ij} \ln P_{ij}$.
+        """
         return float(-self.stationary @ xlogy(self.transition, self.transition).sum(axis=1))
 
     @property
     def optimal_loss(self) -> float:
-        """The loss that no model can beat, L*: the next token depends on the last one only, so it is the entropy rate."""
+        """The loss that no model can beat, L*: the next token depends on the last one only, so it
+        is the entropy rate.
+        """
         return self.entropy_rate
 
     @property
     def unigram_loss(self) -> float:
-        """The loss of a model that knows how often each token comes and nothing else: the entropy of the stationary law."""
+        """The loss of a model that knows how often each token comes and nothing else: the entropy
+        of the stationary law.
+        """
         return float(-xlogy(self.stationary, self.stationary).sum())
 
     def sample(self, n_sequences: int, length: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Token ids (sequence, position) of sequences that start at a uniformly drawn token [chen2026] and follow the chain."""
+        """Token ids (sequence, position) of sequences that start at a uniformly drawn token
+        [chen2026] and follow the chain.
+        """
         length = checked_count("length", length, high=MOST_ENTRIES)
         n_sequences = checked_count("n_sequences", n_sequences, high=MOST_ENTRIES // length)
         rng = checked_kind("rng", rng, np.random.Generator)
@@ -116,12 +134,16 @@ class MarkovChain:
         tokens = np.empty((n_sequences, length), np.int64)
         tokens[:, 0] = rng.integers(self.n_vocab, size=n_sequences)
         for position in range(1, length):
-            tokens[:, position] = _drawn(thresholds, tokens[:, position - 1], rng.random(n_sequences))
+            tokens[:, position] = _drawn(
+                thresholds, tokens[:, position - 1], rng.random(n_sequences)
+            )
         return tokens
 
     @classmethod
     def lazy(cls, stationary: ArrayLike, stay: float) -> MarkovChain:
-        """Repeat the token with chance `stay`, otherwise draw from the law; see `markov_presets.lazy_table`."""
+        """Repeat the token with chance `stay`, otherwise draw from the law; see
+        `markov_presets.lazy_table`.
+        """
         return cls(lazy_table(stationary, stay), name="lazy")
 
     @classmethod
@@ -132,12 +154,18 @@ class MarkovChain:
 
     @classmethod
     def paper(cls, stay: float = 0.3) -> MarkovChain:
-        """The lazy chain of the paper's synthetic experiment, which has `stay` 0.8; at 0.3 the stages are easier to tell apart."""
+        """The lazy chain of the paper's synthetic experiment, which has `stay` 0.8; at 0.3 the
+        stages are easier to tell apart.
+        """
         return cls(lazy_table(PAPER_LAW, stay), name="paper")
 
     @classmethod
-    def two_level(cls, n: int, high: float, asymmetry: float = 0.0, stay: float = 0.5) -> MarkovChain:
-        """The lazy chain of one frequent token and n-1 rare ones, alike up to `asymmetry`; see `markov_presets.two_level_law`."""
+    def two_level(
+        cls, n: int, high: float, asymmetry: float = 0.0, stay: float = 0.5
+    ) -> MarkovChain:
+        """The lazy chain of one frequent token and n-1 rare ones, alike up to `asymmetry`; see
+        `markov_presets.two_level_law`.
+        """
         law = two_level_law(n, high, asymmetry)
         return cls(lazy_table(law, stay), name=f"two-level-{len(law)}")
 
@@ -148,12 +176,16 @@ class MarkovChain:
 
     @classmethod
     def random(cls, stationary: ArrayLike, seed: int = 0) -> MarkovChain:
-        """A random chain with this law, in general not reversible; see `markov_presets.random_table`."""
+        """A random chain with this law, in general not reversible; see
+        `markov_presets.random_table`.
+        """
         return cls(random_table(stationary, seed), name=f"random-{seed}")
 
     @classmethod
     def from_tokens(cls, tokens: Iterable[Hashable], n_vocab: int | None = None) -> MarkovChain:
-        """The chain of which word follows which in a list of words or ids, most frequent first; see `markov_text.py`."""
+        """The chain of which word follows which in a list of words or ids, most frequent first; see
+        `markov_text.py`.
+        """
         table, names = counted_table(tokens, n_vocab)
         return cls(table, token_names=names, name="tokens")
 
@@ -172,7 +204,9 @@ class MarkovChain:
 
 
 def _thresholds(transition: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cumulated rows, filled up to a power of two with infinity, which also stands for 1: rounding draws no token of chance 0."""
+    """Cumulated rows, filled up to a power of two with infinity, which also stands for 1: rounding
+    draws no token of chance 0.
+    """
     n_vocab = len(transition)
     cumulated = np.cumsum(transition, axis=1)
     thresholds = np.full((n_vocab, 1 << (n_vocab - 1).bit_length()), np.inf)
@@ -180,8 +214,12 @@ def _thresholds(transition: NDArray[np.float64]) -> NDArray[np.float64]:
     return thresholds
 
 
-def _drawn(thresholds: NDArray[np.float64], row: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The first place of each row whose threshold exceeds the uniform number, by bisection for all rows at once."""
+def _drawn(
+    thresholds: NDArray[np.float64], row: NDArray[np.int64], uniform: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The first place of each row whose threshold exceeds the uniform number, by bisection for all
+    rows at once.
+    """
     flat, start = thresholds.ravel(), row * thresholds.shape[1]
     place = start.copy()
     half = thresholds.shape[1] // 2

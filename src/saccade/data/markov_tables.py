@@ -1,4 +1,5 @@
-"""A transition table from a CSV file: the header names the tokens, each row says what follows one of them.
+"""A transition table from a CSV file: the header names the tokens, each row says what follows one
+of them.
 
 ```
 ,sun,rain          sun,rain
@@ -6,8 +7,8 @@ sun,0.9,0.1        0.9,0.1
 rain,0.5,0.5       0.5,0.5
 ```
 
-With one more column than tokens (left) the first cell of a row names its token, and rows may come in any order.
-Without it (right) rows are in the order of the header. An empty cell is zero.
+With one more column than tokens (left) the first cell of a row names its token, and rows may come
+in any order. Without it (right) rows are in the order of the header. An empty cell is zero.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def table_from_csv(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...]]:
             "It needs a header of token names and a row for each, which may start with its name; cells are separated by commas. "
             "A table of classes has a column named `class`."
         )
-    table = [[_number(path, token, name, cell) for name, cell in zip(header, row)] for token, row in zip(header, rows)]
+    table = [
+        [_number(path, token, name, cell) for name, cell in zip(header, row)]
+        for token, row in zip(header, rows)
+    ]
     return np.array(table, np.float64).reshape(len(rows), len(header)), tuple(header)
 
 
@@ -42,9 +46,13 @@ def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
     rows = csv_rows(path, "a transition table")
     header = next(rows, [])
     if not header:
-        raise InputError(f"{path} is empty; the first row names the tokens, and a row for each of them follows.")
+        raise InputError(
+            f"{path} is empty; the first row names the tokens, and a row for each of them follows."
+        )
     if "" in header[1:] or len(set(header)) < len(header):
-        raise InputError(f"{path}: every token needs a different name; the header is {', '.join(header)[:200]}.")
+        raise InputError(
+            f"{path}: every token needs a different name; the header is {', '.join(header)[:200]}."
+        )
     return header, list(rows)
 
 
@@ -64,4 +72,6 @@ def _number(path: Path, token: str, following: str, cell: str) -> float:
     try:
         return float(cell or 0)
     except ValueError:
-        raise InputError(f"{path}: from {token!r} to {following!r}, {shortened(cell)} is not a number.") from None
+        raise InputError(
+            f"{path}: from {token!r} to {following!r}, {shortened(cell)} is not a number."
+        ) from None

@@ -1,8 +1,10 @@
-"""The Scan-and-Snap data model: sequence classes, each a distribution over context tokens with a query and a next token.
+"""The Scan-and-Snap data model: sequence classes, each a distribution over context tokens with a
+query and a next token.
 
-A sequence of class n ends in the query token of n, is followed by the next token of n, and its context tokens are drawn
-independently from P(l|n) [tian2023, section 3]. Tokens that occur in one class only are *distinct*, the others *common*.
-Not here: how classes are read from a table or a file (`class_tables.py`).
+A sequence of class n ends in the query token of n, is followed by the next token of n, and its
+context tokens are drawn independently from P(l|n) [tian2023, section 3]. Tokens that occur in one
+class only are *distinct*, the others *common*. Not here: how classes are read from a table or a
+file (`class_tables.py`).
 """
 
 from __future__ import annotations
@@ -51,19 +53,35 @@ class SequenceClasses:
         prob = checked_numbers("token_prob", self.token_prob, n_axes=2)
         n_classes, n_context_tokens = prob.shape
         if n_classes == 0 or n_context_tokens == 0:
-            raise InputError(f"`token_prob` needs at least one class and one token; its shape is {prob.shape}.")
-        query = np.full(n_classes, n_context_tokens) if self.query is None else _token_ids("query", self.query, n_classes)
+            raise InputError(
+                f"`token_prob` needs at least one class and one token; its shape is {prob.shape}."
+            )
+        query = (
+            np.full(n_classes, n_context_tokens)
+            if self.query is None
+            else _token_ids("query", self.query, n_classes)
+        )
         first_free = max(n_context_tokens, query.max() + 1)
         following = np.arange(first_free, first_free + n_classes)
-        next_token = following if self.next_token is None else _token_ids("next_token", self.next_token, n_classes)
+        next_token = (
+            following
+            if self.next_token is None
+            else _token_ids("next_token", self.next_token, n_classes)
+        )
         if len(set(next_token.tolist())) < n_classes:
-            raise InputError("`next_token` must be different for every class: a class is named by the token it predicts.")
+            raise InputError(
+                "`next_token` must be different for every class: a class is named by the token it predicts."
+            )
         needed = int(max(n_context_tokens, query.max() + 1, next_token.max() + 1))
         n_vocab = needed if self.n_vocab is None else checked_count("n_vocab", self.n_vocab)
         if n_vocab < needed:
-            raise InputError(f"`n_vocab` is {n_vocab}, but the named tokens need a vocabulary of at least {needed}.")
+            raise InputError(
+                f"`n_vocab` is {n_vocab}, but the named tokens need a vocabulary of at least {needed}."
+            )
         if n_vocab < 2:
-            raise InputError("`n_vocab` must be at least 2: with a single token there is nothing to predict.")
+            raise InputError(
+                "`n_vocab` must be at least 2: with a single token there is nothing to predict."
+            )
         if n_vocab * n_classes > MOST_ENTRIES:
             raise InputError(
                 f"`n_vocab` of {n_vocab} with {n_classes} classes is more than the {MOST_ENTRIES} entries that can be held."
@@ -78,8 +96,17 @@ class SequenceClasses:
             n_columns=n_vocab,
             normalise=self.normalise,
         )
-        weight = np.ones(n_classes) / n_classes if self.class_weight is None else _weights(self.class_weight, n_classes)
-        for field, value in (("token_prob", prob), ("query", query), ("next_token", next_token), ("class_weight", weight)):
+        weight = (
+            np.ones(n_classes) / n_classes
+            if self.class_weight is None
+            else _weights(self.class_weight, n_classes)
+        )
+        for field, value in (
+            ("token_prob", prob),
+            ("query", query),
+            ("next_token", next_token),
+            ("class_weight", weight),
+        ):
             value.setflags(write=False)  # all are our own copies
             object.__setattr__(self, field, value)
         object.__setattr__(self, "n_vocab", n_vocab)
@@ -114,23 +141,31 @@ class SequenceClasses:
         if not self.token_names:
             return {}
         tokens = list(self.token_names)
-        classes, queries = ([tokens[token] for token in ids] for ids in (self.next_token, np.unique(self.query)))
+        classes, queries = (
+            [tokens[token] for token in ids] for ids in (self.next_token, np.unique(self.query))
+        )
         return {"token": tokens, "next_token": tokens, "class": classes, "query": queries}
 
     @classmethod
     def syn_small(cls) -> SequenceClasses:
-        """Two classes with a query each: 10 common and 2 x 10 distinct tokens, 34 in all [tian2023, Fig. 4]."""
+        """Two classes with a query each: 10 common and 2 x 10 distinct tokens, 34 in all [tian2023,
+        Fig. 4].
+        """
         return cls._synthetic(n_queries=2, classes_per_query=1, name="syn-small")
 
     @classmethod
     def syn_medium(cls, n_queries: int) -> SequenceClasses:
-        """Two classes for each of `n_queries` queries: 10 common tokens, 10 distinct ones a class [tian2023, Fig. 6]."""
+        """Two classes for each of `n_queries` queries: 10 common tokens, 10 distinct ones a class
+        [tian2023, Fig. 6].
+        """
         count = checked_count("n_queries", n_queries)
         return cls._synthetic(count, classes_per_query=2, name=f"syn-medium-{count}")
 
     @classmethod
     def _synthetic(cls, n_queries: int, classes_per_query: int, name: str) -> SequenceClasses:
-        """Common tokens weigh 1 each, distinct ones rise linearly from 0.1 to 1; then contexts, queries, next tokens in order."""
+        """Common tokens weigh 1 each, distinct ones rise linearly from 0.1 to 1; then contexts,
+        queries, next tokens in order.
+        """
         n_classes, n_common, n_distinct = n_queries * classes_per_query, 10, 10
         n_context_tokens = n_common + n_classes * n_distinct
         weight = np.zeros((n_classes, n_context_tokens))
@@ -143,9 +178,15 @@ class SequenceClasses:
 
     @classmethod
     def from_table(
-        cls, rows: Sequence[Mapping[str, Any]] | Any, *, normalise: bool = False, name: str = "table"
+        cls,
+        rows: Sequence[Mapping[str, Any]] | Any,
+        *,
+        normalise: bool = False,
+        name: str = "table",
     ) -> SequenceClasses:
-        """One row a class, one column a token (see `class_tables.py`); a list of dicts or anything with `to_dict("records")`."""
+        """One row a class, one column a token (see `class_tables.py`); a list of dicts or anything
+        with `to_dict("records")`.
+        """
         from saccade.data.class_tables import classes_from_rows
 
         return classes_from_rows(rows, normalise=normalise, name=name)
@@ -163,14 +204,18 @@ class SequenceClasses:
 def _one_each(name: str, values: ArrayLike, n_classes: int, what: str) -> NDArray[np.float64]:
     numbers = checked_numbers(name, values, n_axes=1)
     if len(numbers) != n_classes:
-        raise InputError(f"`{name}` must have one {what} for each of the {n_classes} classes; got {len(numbers)}.")
+        raise InputError(
+            f"`{name}` must have one {what} for each of the {n_classes} classes; got {len(numbers)}."
+        )
     return numbers
 
 
 def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64]:
     numbers = _one_each(name, values, n_classes, "token")
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers > 2**31).any():
-        raise InputError(f"`{name}` must hold token ids: whole numbers from 0 on; got {shortened(values)}.")
+        raise InputError(
+            f"`{name}` must hold token ids: whole numbers from 0 on; got {shortened(values)}."
+        )
     return numbers.astype(np.int64)
 
 

@@ -1,4 +1,5 @@
-"""Dynamics: how parameters of any system move. Users call them through `saccade.train`, `flow` and their like (`laboratory.py`).
+"""Dynamics: how parameters of any system move. Users call them through `saccade.train`, `flow` and
+their like (`laboratory.py`).
 
 | of                    | (A) training          | (B), (C) flow | near a critical point                |
 |-----------------------|-----------------------|---------------|--------------------------------------|

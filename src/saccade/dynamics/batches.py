@@ -1,7 +1,8 @@
 """Mini-batches as token counts, sorted by class: what one step of training reads.
 
-Counts are drawn from a multinomial, never token by token, so that the cost does not grow with the context. Contexts of one
-class stand in that class's block of rows; blocks are filled up with empty rows of weight 0 to a common height.
+Counts are drawn from a multinomial, never token by token, so that the cost does not grow with the
+context. Contexts of one class stand in that class's block of rows; blocks are filled up with empty
+rows of weight 0 to a common height.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from saccade.model.token_blocks import TokenBlocks
 
 
 class Draws(NamedTuple):
-    """Contexts of consecutive steps in the order they were drawn: class of each (step, row), counts (step, row, slot)."""
+    """Contexts of consecutive steps in the order they were drawn: class of each (step, row), counts
+    (step, row, slot).
+    """
 
     classes: NDArray[np.int64]
     counts: NDArray[np.float32]
 
 
 class Batches(NamedTuple):
-    """`counts` (step, class, slot, row) and `weight` (step, class, row), which sums to one over a step.
+    """`counts` (step, class, slot, row) and `weight` (step, class, row), which sums to one over a
+    step.
 
     `classes` (step, class) says which classes these are; None stands for all of them, in order.
     """
@@ -36,11 +40,16 @@ class Batches(NamedTuple):
     classes: NDArray | None
 
 
-def draw(task: SequenceClasses, blocks: TokenBlocks, seed: int, steps: range, batch: int, context: float) -> Draws:
+def draw(
+    task: SequenceClasses, blocks: TokenBlocks, seed: int, steps: range, batch: int, context: float
+) -> Draws:
     """The contexts of `steps`. An infinite context is its class's distribution itself."""
     cumulative = np.cumsum(task.class_weight)
     classes = np.empty((len(steps), batch), np.int64)
-    counts = np.empty((len(steps), batch, blocks.token_prob.shape[1]), np.float32 if context < 2**24 else np.float64)
+    counts = np.empty(
+        (len(steps), batch, blocks.token_prob.shape[1]),
+        np.float32 if context < 2**24 else np.float64,
+    )
     for row, step in enumerate(steps):
         rng = generator(seed, Purpose.DATA, step)
         drawn = np.searchsorted(cumulative[:-1], rng.random(batch), side="right")
@@ -56,7 +65,14 @@ def rows_needed(draws: Draws, n_classes: int) -> int:
     return int(np.bincount((step * n_classes + draws.classes).ravel()).max())
 
 
-def arrange(draws: Draws, n_rows: int, model: Pairwise, blocks: TokenBlocks, context: float, dtype: DTypeLike) -> Batches:
+def arrange(
+    draws: Draws,
+    n_rows: int,
+    model: Pairwise,
+    blocks: TokenBlocks,
+    context: float,
+    dtype: DTypeLike,
+) -> Batches:
     """Contexts sorted into their classes' blocks of `n_rows` rows.
 
     With more classes than contexts most would be empty; then only those drawn get a block.
@@ -78,10 +94,20 @@ def arrange(draws: Draws, n_rows: int, model: Pairwise, blocks: TokenBlocks, con
     weight = np.zeros((n_steps, n_blocks, n_rows), dtype)
     weight[step, block, row] = 1 / batch
     if model.query_key and not math.isinf(context):
-        counts += blocks.query_slot[block_class][..., None].astype(dtype) * (weight > 0)[:, :, None, :]
+        counts += (
+            blocks.query_slot[block_class][..., None].astype(dtype) * (weight > 0)[:, :, None, :]
+        )
     return Batches(counts, weight, block_class if drawn_only else None)
 
 
-def population(model: Pairwise, blocks: TokenBlocks, task: SequenceClasses, dtype: DTypeLike) -> Batches:
-    """One step's batch that is the population itself: every class once, with its weight and its infinite context."""
-    return Batches(model.population(blocks)[None].astype(dtype), task.class_weight[None, :, None].astype(dtype), None)
+def population(
+    model: Pairwise, blocks: TokenBlocks, task: SequenceClasses, dtype: DTypeLike
+) -> Batches:
+    """One step's batch that is the population itself: every class once, with its weight and its
+    infinite context.
+    """
+    return Batches(
+        model.population(blocks)[None].astype(dtype),
+        task.class_weight[None, :, None].astype(dtype),
+        None,
+    )

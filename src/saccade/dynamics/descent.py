@@ -1,6 +1,8 @@
-"""Dynamics (A): mini-batch training of the pairwise model. Checked settings in, a labelled record out.
+"""Dynamics (A): mini-batch training of the pairwise model. Checked settings in, a labelled record
+out.
 
-Not here: the engines, compiled C (`descent_kernel.py`) and, for all that it does not do, a compiled scan (`descent_scan.py`).
+Not here: the engines, compiled C (`descent_kernel.py`) and, for all that it does not do, a compiled
+scan (`descent_scan.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, train
 from saccade.dynamics.trajectory import trajectory
-from saccade.errors import InputError, checked_choice, checked_count, checked_number, checked_size, is_list_like
+from saccade.errors import (
+    InputError,
+    checked_choice,
+    checked_count,
+    checked_number,
+    checked_size,
+    is_list_like,
+)
 from saccade.later import xr
 from saccade.model.pairwise import Pairwise, Rows, attention_seen
 from saccade.model.system import Seen
@@ -48,7 +57,9 @@ def _train(
     dtype: str = "float32",
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """One run for each seed and each pair of rates, all of one seed on the same data; arguments as in `saccade.train`."""
+    """One run for each seed and each pair of rates, all of one seed on the same data; arguments as
+    in `saccade.train`.
+    """
     began = time.perf_counter()
     kept = system.kept(keep)
     lr_decoder = system.lr_decoder if lr_decoder is None else lr_decoder
@@ -69,7 +80,9 @@ def _train(
         start=None if start is None else checked_parameters("start", system, start),
     )
     if math.isinf(plan.batch) and not math.isinf(plan.context):
-        raise InputError("`batch=math.inf` is the population, whose contexts are infinite: set `context=math.inf` too.")
+        raise InputError(
+            "`batch=math.inf` is the population, whose contexts are infinite: set `context=math.inf` too."
+        )
     engine = descent_kernel if descent_kernel.is_for(plan) else descent_scan
     saved, blocks = engine.descend(plan, on_progress)
     record = _record(system, plan, saved, blocks, kept, time.perf_counter() - began)
@@ -77,13 +90,22 @@ def _train(
     return record.isel(rate=0) if single_pair else record
 
 
-def _record(system: Pairwise, plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], wall_time: float) -> xr.Dataset:
+def _record(
+    system: Pairwise,
+    plan: Plan,
+    saved: Saved,
+    blocks: TokenBlocks,
+    keep: Sequence[str],
+    wall_time: float,
+) -> xr.Dataset:
     lost = plan.saves >= saved.diverged_at[..., None]  # (rate, seed, time)
 
     def where_lost(fill: float, values: np.ndarray) -> np.ndarray:
         return np.where(lost.reshape(lost.shape + (1,) * (values.ndim - 3)), fill, values)
 
-    attention = Rows(*(where_lost(0.0, part) for part in saved.attention))  # nothing is computed from what a diverged run left
+    attention = Rows(
+        *(where_lost(0.0, part) for part in saved.attention)
+    )  # nothing is computed from what a diverged run left
     seen = attention_seen(attention, blocks, keep)
     if saved.decoder is not None:
         seen["decoder"] = Seen(("token", "next_token"), blocks.dense_decoder(*saved.decoder))
@@ -98,20 +120,30 @@ def _record(system: Pairwise, plan: Plan, saved: Saved, blocks: TokenBlocks, kee
         loss=where_lost(np.nan, saved.loss),
         stop_reason=np.where(saved.diverged_at <= plan.steps, "diverged", "finished"),
         stop_time=np.minimum(saved.diverged_at, plan.steps),
-        seen={name: replace(one, values=where_lost(np.nan, one.values)) for name, one in seen.items()},
+        seen={
+            name: replace(one, values=where_lost(np.nan, one.values)) for name, one in seen.items()
+        },
         config=system.config() | {"optimiser": vars(plan.optimiser), **settings},
         wall_time=wall_time,
-        rates={"lr_decoder": ("rate", plan.rates[:, 0]), "lr_attention": ("rate", plan.rates[:, 1])},
+        rates={
+            "lr_decoder": ("rate", plan.rates[:, 0]),
+            "lr_attention": ("rate", plan.rates[:, 1]),
+        },
     )
 
 
 def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
     named = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     lists = {
-        name: [checked_number(name, rate, low=0.0, high=1e30) for rate in (rates if is_list_like(rates) else [rates])]
+        name: [
+            checked_number(name, rate, low=0.0, high=1e30)
+            for rate in (rates if is_list_like(rates) else [rates])
+        ]
         for name, rates in named.items()
     }
     sizes = {name: len(rates) for name, rates in lists.items()}
     if 0 in sizes.values() or len(set(sizes.values()) - {1}) > 1:
-        raise InputError(f"`lr_decoder` and `lr_attention` are used in pairs: lists must have the same length; got {sizes}.")
+        raise InputError(
+            f"`lr_decoder` and `lr_attention` are used in pairs: lists must have the same length; got {sizes}."
+        )
     return np.stack(np.broadcast_arrays(*lists.values()), axis=1)

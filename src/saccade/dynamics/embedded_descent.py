@@ -1,8 +1,9 @@
 """Dynamics (A) of the embedded model: mini-batch SGD or Adam on finite contexts.
 
-A context is its token counts, its last token and the token that followed. Each seed draws its sequences once and its batches by
-step (`randomness.py`). With an infinite batch every step learns from all sequences, and contexts that are alike are computed once.
-With an infinite context as well the gradient is the population's and nothing is drawn: descent without noise.
+A context is its token counts, its last token and the token that followed. Each seed draws its
+sequences once and its batches by step (`randomness.py`). With an infinite batch every step learns
+from all sequences, and contexts that are alike are computed once. With an infinite context as well
+the gradient is the population's and nothing is drawn: descent without noise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, Plan, descend, descent_record, train
 from saccade.errors import InputError, checked_choice, checked_count, checked_size
 from saccade.later import Array, jax, jnp, xr
-from saccade.model.embedded import Embedded, Weights, composite, context_log_prob, context_loss, population_loss
+from saccade.model.embedded import (
+    Embedded,
+    Weights,
+    composite,
+    context_log_prob,
+    context_loss,
+    population_loss,
+)
 
 _MOST_SEQUENCES, _MOST_TOKENS = 1e7, 1e6  # beyond these is a typing error, not an experiment
 
@@ -77,14 +85,19 @@ def _train(
     """Attention in the record is the population's; arguments as in `saccade.train`."""
     began = time.perf_counter()
     kept = system.kept(keep)
-    rates = _first(lr_decoder, system.lr_decoder, _RATE), _first(lr_attention, system.lr_attention, _RATE)
+    rates = (
+        _first(lr_decoder, system.lr_decoder, _RATE),
+        _first(lr_attention, system.lr_attention, _RATE),
+    )
     system, chain = replace(system, lr_decoder=rates[0], lr_attention=rates[1]), system.task
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
     n_batch = checked_size("batch", batch, high=_MOST_SEQUENCES)
     n_context = checked_size("context", context, high=_MOST_TOKENS)
     n_sequences = checked_count("sequences", sequences, high=_MOST_SEQUENCES)
     if math.isinf(n_context) and math.isfinite(n_batch):
-        raise InputError("`context=math.inf` is the population, which has no batches: set `batch=math.inf` too.")
+        raise InputError(
+            "`context=math.inf` is the population, which has no batches: set `batch=math.inf` too."
+        )
     number = np.dtype(checked_choice("dtype", dtype, ("float32", "float64")))
     plan = Plan(
         loss=_loss(system.phi_scale),
@@ -100,7 +113,15 @@ def _train(
     )
     saved = descend(plan, on_progress)
     config = {"batch": n_batch, "context": n_context, "sequences": n_sequences}
-    return descent_record(system, plan, saved, kept, DIVERGED * np.log(chain.n_vocab), config, time.perf_counter() - began)
+    return descent_record(
+        system,
+        plan,
+        saved,
+        kept,
+        DIVERGED * np.log(chain.n_vocab),
+        config,
+        time.perf_counter() - began,
+    )
 
 
 def _first(*rates: float | None) -> float:
@@ -109,7 +130,12 @@ def _first(*rates: float | None) -> float:
 
 
 def _data(
-    chain: MarkovChain, seeds: Sequence[int], batch: float, context: float, sequences: int, number: np.dtype
+    chain: MarkovChain,
+    seeds: Sequence[int],
+    batch: float,
+    context: float,
+    sequences: int,
+    number: np.dtype,
 ) -> Callable[[int], Contexts | Distinct | Law]:
     """What each seed learns from, of one shape for all seeds."""
     if math.isinf(context):
@@ -119,7 +145,10 @@ def _data(
     if math.isfinite(batch):
         return drawn
     found = {seed: distinct(drawn(seed)) for seed in seeds}
-    longest = -(-max(len(one.last_token) for one in found.values()) // _CONTEXTS_AT_ONCE) * _CONTEXTS_AT_ONCE
+    longest = (
+        -(-max(len(one.last_token) for one in found.values()) // _CONTEXTS_AT_ONCE)
+        * _CONTEXTS_AT_ONCE
+    )
 
     def filled(seed: int) -> Distinct:
         """Up to the same length, with contexts that never came."""
@@ -154,7 +183,9 @@ def contexts(chain: MarkovChain, seed: int, sequences: int, context: int) -> Con
 
 
 def picked(seed: int, steps: range, batch: float, sequences: int) -> np.ndarray:
-    """Which sequences each step learns from (step, batch), none: all. Step 0 of a seed's stream drew the sequences."""
+    """Which sequences each step learns from (step, batch), none: all. Step 0 of a seed's stream
+    drew the sequences.
+    """
     if math.isinf(batch):
         return np.zeros((len(steps), 0), np.int32)
     draws = (generator(seed, Purpose.DATA, step + 1) for step in steps)
@@ -163,14 +194,18 @@ def picked(seed: int, steps: range, batch: float, sequences: int) -> np.ndarray:
 
 @lru_cache
 def _loss(phi_scale: float) -> Callable[[Weights, Array, Contexts | Distinct | Law], Array]:
-    """Of a batch, given by the rows of its sequences; of all of them, whatever the rows, if contexts are distinct."""
+    """Of a batch, given by the rows of its sequences; of all of them, whatever the rows, if
+    contexts are distinct.
+    """
 
     def loss(weights: Weights, rows: Array, data: Contexts | Distinct | Law) -> Array:
         matrices = composite(weights, phi_scale)
         if isinstance(data, Law):
             return population_loss(matrices, data)
         if isinstance(data, Distinct):
-            return -jnp.sum(data.next_share * context_log_prob(matrices, data.counts, data.last_token))
+            return -jnp.sum(
+                data.next_share * context_log_prob(matrices, data.counts, data.last_token)
+            )
         return context_loss(matrices, *jax.tree.map(lambda part: part[rows], data))
 
     return loss

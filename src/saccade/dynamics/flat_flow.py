@@ -1,12 +1,15 @@
-r"""A flow on flat states, followed to times no step count could reach; Newton's method and spectra evaluate the same compiled code.
+r"""A flow on flat states, followed to times no step count could reach; Newton's method and spectra
+evaluate the same compiled code.
 
-A flow is a pair of functions of (state, setting) on a tree of parameters, velocity and loss; here a state is one vector, in the
-order of `ravel_pytree`. Time is stretched, $t = u (e^s - 1)$: it starts at 0 and is smooth in $s$ to any $t$. Late in training
-everything moves on the scale of $t$ itself, so in $s$ the pairwise model's flow is not even stiff: eigenvalues of its Jacobian stay
-between about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its stiff method with JAX's
-Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller's JAX is set to; the
-embedded model, whose flow is stiff, has a solver of its own (`flow_kernel.py`).
-Not here: starts, sampling times and records (`flow.py`), critical points (`linearise.py`).
+A flow is a pair of functions of (state, setting) on a tree of parameters, velocity and loss; here a
+state is one vector, in the order of `ravel_pytree`. Time is stretched, $t = u (e^s - 1)$: it starts
+at 0 and is smooth in $s$ to any $t$. Late in training everything moves on the scale of $t$ itself,
+so in $s$ the pairwise model's flow is not even stiff: eigenvalues of its Jacobian stay between
+about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its
+stiff method with JAX's Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and
+Jacobian, float64 whatever the caller's JAX is set to; the embedded model, whose flow is stiff, has
+a solver of its own (`flow_kernel.py`). Not here: starts, sampling times and records (`flow.py`),
+critical points (`linearise.py`).
 """
 
 from __future__ import annotations
@@ -26,17 +29,23 @@ from saccade.later import Array, flatten_util, jax, jnp
 from saccade.model.system import Equations
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
-_MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
+_MOST_UNKNOWNS_FOR_A_JACOBIAN = (
+    8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
+)
 
 Velocity = Callable[[Any, Any], Any]
-_MOST_KEPT = 32  # executables of one function: as many shapes of a model as one experiment goes through
+_MOST_KEPT = (
+    32  # executables of one function: as many shapes of a model as one experiment goes through
+)
 
 
 class Compiled:
-    """A function compiled for every shape of its arguments that it meets; the last executables are kept, traces are not.
+    """A function compiled for every shape of its arguments that it meets; the last executables are
+    kept, traces are not.
 
-    As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision of the trace, whatever its switch
-    says: behind `jax.jit`, a `loss` that reads a table would fail as soon as someone called it in another precision.
+    As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision of
+    the trace, whatever its switch says: behind `jax.jit`, a `loss` that reads a table would fail as
+    soon as someone called it in another precision.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -55,16 +64,22 @@ class Compiled:
         kinds = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
         found = self._executables.pop(key := (structure, kinds, jnp.result_type(float)), None)
         if found is None:
-            traced_once = jax.jit(lambda *given: self._function(*given))  # another function each time: its traces end with it
+            traced_once = jax.jit(
+                lambda *given: self._function(*given)
+            )  # another function each time: its traces end with it
             found = traced_once.lower(*arguments).compile()
-        self._executables[key] = found  # at the end: the first is the one that was not used for longest
+        self._executables[key] = (
+            found  # at the end: the first is the one that was not used for longest
+        )
         if len(self._executables) > _MOST_KEPT:
             del self._executables[next(iter(self._executables))]
         return found
 
 
 class FlatFlow:
-    """Velocity, loss and Jacobian of flat states like `state`. Another setting of the same shapes does not compile again."""
+    """Velocity, loss and Jacobian of flat states like `state`. Another setting of the same shapes
+    does not compile again.
+    """
 
     def __init__(self, equations: Equations, state: Any) -> None:
         self._equations = equations
@@ -79,7 +94,10 @@ class FlatFlow:
     def _around(self) -> Any:
         """A state and the setting, where compiled code reads them."""
         with jax.enable_x64(True):
-            return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), (self._state, self._equations.setting))
+            return jax.tree.map(
+                lambda leaf: jax.device_put(np.asarray(leaf)),
+                (self._state, self._equations.setting),
+            )
 
     def evaluated(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Velocity and loss."""
@@ -99,7 +117,9 @@ class FlatFlow:
 
     @cached_property
     def _moving(self) -> Callable[..., Any]:
-        return moving(self._equations.velocity, self._equations.loss).executable(self.start, *self._around)
+        return moving(self._equations.velocity, self._equations.loss).executable(
+            self.start, *self._around
+        )
 
     @cached_property
     def _bending(self) -> Callable[..., Any]:
@@ -112,7 +132,10 @@ class FlatFlow:
         """Parameters of one point, or of many along leading axes."""
         ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
         parts = np.split(points, ends, axis=-1)
-        leaves = [part.reshape(points.shape[:-1] + shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        leaves = [
+            part.reshape(points.shape[:-1] + shape)
+            for part, shape in zip(parts, self._shapes, strict=True)
+        ]
         return jax.tree.unflatten(self._structure, leaves)
 
 
@@ -123,13 +146,16 @@ def no_loss(state: Any, setting: Any) -> float:
 
 @lru_cache
 def moving(velocity: Velocity, loss: Callable[[Any, Any], Any]) -> Compiled:
-    """Both at once: they share most of their work, and a flow then needs no other program to know its losses. One array with the
-    loss last: to fetch a second one takes as long as to compute both.
+    """Both at once: they share most of their work, and a flow then needs no other program to know
+    its losses. One array with the loss last: to fetch a second one takes as long as to compute
+    both.
     """
 
     def evaluated(point: Array, state: Any, setting: Any) -> Array:
         parameters = flatten_util.ravel_pytree(state)[1](point)
-        return jnp.append(flatten_util.ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting))
+        return jnp.append(
+            flatten_util.ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting)
+        )
 
     return Compiled(evaluated)
 
@@ -146,7 +172,9 @@ def bending(velocity: Velocity) -> Compiled:
 
 
 class Solution(NamedTuple):
-    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; until then the loss is finite too."""
+    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; until
+    then the loss is finite too.
+    """
 
     times: np.ndarray
     states: Any
@@ -169,10 +197,11 @@ def integrate(
     on_progress: Callable[[float], None],
     part: tuple[int, int] = (0, 1),
 ) -> Solution:
-    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1). `part`: how many of how many flows are
-    done already, for those who are told of progress.
+    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
+    `part`: how many of how many flows are done already, for those who are told of progress.
 
-    Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
+    Compiled code is kept for each pair of functions, so pass the same ones for another setting of
+    the same shape.
     """
     if method not in _METHODS:
         checked_choice("`method`", method, _METHODS)
@@ -185,7 +214,12 @@ def integrate(
     followed = None
     if method == "auto" and equations.velocity is flow_kernel.VELOCITY:
         followed = flow_kernel.follow(
-            equations.setting, start, times, rtol=rtol, atol=atol, on_time=lambda t: on_log_time(np.log1p(t / unit))
+            equations.setting,
+            start,
+            times,
+            rtol=rtol,
+            atol=atol,
+            on_time=lambda t: on_log_time(np.log1p(t / unit)),
         )
     if followed is not None:
         method, success, (path, losses, n_evaluations) = flow_kernel.METHOD, True, followed
@@ -194,17 +228,35 @@ def integrate(
             stiff = "LSODA" if n_unknowns <= most_for_lsoda else "BDF"
             method = stiff if n_unknowns <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
         solved = _solved(flat, s_eval, unit, method, rtol, atol, on_log_time)
-        path, n_evaluations, success = _finite_part(solved.y.T, len(times)), int(solved.nfev), solved.success
+        path, n_evaluations, success = (
+            _finite_part(solved.y.T, len(times)),
+            int(solved.nfev),
+            solved.success,
+        )
         losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
     going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
     n_reached = int(np.logical_and.accumulate(going).sum())
     reason = "finished" if n_reached == len(times) else "diverged" if success else "solver failed"
-    settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": n_unknowns, "n_evaluations": n_evaluations}
-    return Solution(times, flat.tree(path), losses, reason, float(times[max(n_reached - 1, 0)]), settings)
+    settings = {
+        "method": method,
+        "rtol": rtol,
+        "atol": atol,
+        "n_unknowns": n_unknowns,
+        "n_evaluations": n_evaluations,
+    }
+    return Solution(
+        times, flat.tree(path), losses, reason, float(times[max(n_reached - 1, 0)]), settings
+    )
 
 
 def _solved(
-    flat: FlatFlow, s_eval: np.ndarray, unit: float, method: str, rtol: float, atol: float, on_log_time: Callable[[float], None]
+    flat: FlatFlow,
+    s_eval: np.ndarray,
+    unit: float,
+    method: str,
+    rtol: float,
+    atol: float,
+    on_log_time: Callable[[float], None],
 ) -> Any:
     """By SciPy, in the stretched time."""
 
@@ -212,13 +264,27 @@ def _solved(
         on_log_time(s)
         return unit * np.exp(s) * flat.velocity(y)
 
-    if not np.isfinite(right_hand_side(0.0, flat.start)).all():  # explicit methods would look for a first step for ever
-        raise InputError("the velocity at the start is not a number: `loss` must have a gradient there.")
-    with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
-    # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
+    if not np.isfinite(
+        right_hand_side(0.0, flat.start)
+    ).all():  # explicit methods would look for a first step for ever
+        raise InputError(
+            "the velocity at the start is not a number: `loss` must have a gradient there."
+        )
+    with_jacobian = (
+        {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
+    )
+    # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is
+    # used.
     with np.errstate(invalid="ignore", over="ignore"):
         return scipy.integrate.solve_ivp(
-            right_hand_side, (0.0, s_eval[-1]), flat.start, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian
+            right_hand_side,
+            (0.0, s_eval[-1]),
+            flat.start,
+            method=method,
+            t_eval=s_eval,
+            rtol=rtol,
+            atol=atol,
+            **with_jacobian,
         )
 
 

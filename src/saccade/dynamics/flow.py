@@ -34,14 +34,18 @@ def flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """From t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at given `times`; arguments as in `saccade.flow`."""
+    """From t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at given `times`;
+    arguments as in `saccade.flow`.
+    """
     began = time.perf_counter()
     asked = _asked(system.solver, t1=t1, n_times=n_times, rtol=rtol, atol=atol)
     kept = system.kept(keep)
     names, runs = _runs(system, seeds, seed)
     starts = _starts(system, names, start)
     own_unit = _unit(system, starts[0])
-    samples, unit = _samples(asked, own_unit) if times is None else _given_samples(times, t1, n_times, own_unit)
+    samples, unit = (
+        _samples(asked, own_unit) if times is None else _given_samples(times, t1, n_times, own_unit)
+    )
     solutions = [
         integrate(
             system.equations(),
@@ -73,7 +77,11 @@ def flow(
         stop_time=joined([solution.stop_time for solution in solutions]),
         seen=jax.tree.map(lambda *parts: joined(parts), *series),
         config=system.config()
-        | {"seeds": names, "start": "its own" if start is None else "given", "solver": solutions[0].settings},
+        | {
+            "seeds": names,
+            "start": "its own" if start is None else "given",
+            "solver": solutions[0].settings,
+        },
         wall_time=time.perf_counter() - began,
     )
 
@@ -94,13 +102,22 @@ def _unit(system: System, start: Any) -> float:
     return 1 / max(*jax.tree.leaves(rates_by_leaf(system, start)), 1e-30)
 
 
-def shared_times(systems: Iterable[System], t1: float | None = None, n_times: int | None = None) -> np.ndarray:
-    """The times at which a flow of the fastest of these systems is recorded, for all of them; each is looked at once."""
+def shared_times(
+    systems: Iterable[System], t1: float | None = None, n_times: int | None = None
+) -> np.ndarray:
+    """The times at which a flow of the fastest of these systems is recorded, for all of them; each
+    is looked at once.
+    """
     found = [
-        (_asked(system.solver, t1=t1, n_times=n_times), _unit(system, system.start(generator(0, Purpose.INITIALISATION))))
+        (
+            _asked(system.solver, t1=t1, n_times=n_times),
+            _unit(system, system.start(generator(0, Purpose.INITIALISATION))),
+        )
         for system in systems
     ]
-    return _samples(max((asked for asked, _ in found), key=lambda one: one.t1), min(unit for _, unit in found))[0]
+    return _samples(
+        max((asked for asked, _ in found), key=lambda one: one.t1), min(unit for _, unit in found)
+    )[0]
 
 
 def _samples(asked: Solver, unit: float) -> tuple[np.ndarray, float]:
@@ -109,7 +126,9 @@ def _samples(asked: Solver, unit: float) -> tuple[np.ndarray, float]:
     return np.append(0.0, np.geomspace(unit / 10, asked.t1, asked.n_times)), unit
 
 
-def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: float) -> tuple[np.ndarray, float]:
+def _given_samples(
+    times: Any, t1: float | None, n_times: int | None, unit: float
+) -> tuple[np.ndarray, float]:
     """Zero and the times that were asked for."""
     if t1 is not None or n_times is not None:
         raise InputError("`times` says when to record: leave out `t1` and `n_times`.")
@@ -120,7 +139,9 @@ def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: floa
     return asked if asked[0] == 0 else np.append(0.0, asked), min(unit, float(asked[-1]))
 
 
-def times_around(*instants: float, until: float, n_times: int = 100, closest: float = 0.1) -> np.ndarray:
+def times_around(
+    *instants: float, until: float, n_times: int = 100, closest: float = 0.1
+) -> np.ndarray:
     """Times for `flow(times=...)`, dense around instants at which something is predicted to happen.
 
     | argument   | meaning                                                                                                 |
@@ -130,7 +151,8 @@ def times_around(*instants: float, until: float, n_times: int = 100, closest: fl
     | `n_times`  | samples on each side of each instant; their distances from it grow by a constant factor                 |
     | `closest`  | distance of the nearest ones; each instant is a sample itself                                           |
 
-    Log-spaced times are about 1 % of t apart, too far to show a change that takes one unit of time at t = 10,000.
+    Log-spaced times are about 1 % of t apart, too far to show a change that takes one unit of time
+    at t = 10,000.
     """
     end = checked_number("until", until, low=0.0, high=1e300, open_low=True)
     near = checked_number("closest", closest, low=0.0, high=end, open_low=True)

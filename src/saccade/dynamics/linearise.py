@@ -1,9 +1,11 @@
-r"""Any flow near a critical point: where it is, which directions grow there and how fast, and how long the linear flow holds.
+r"""Any flow near a critical point: where it is, which directions grow there and how fast, and how
+long the linear flow holds.
 
-A flow is a function `velocity(state, setting)` on a pytree of parameters, as in `flow.py`; with $J$ the Jacobian of it at a
-critical point $\theta^*$, a small displacement moves as $\dot\Delta = J\Delta + O(|\Delta|^2)$. Everything here works on the dense
-Jacobian, float64 whatever the caller's JAX is set to, so it is meant for some thousand parameters at most.
-Not here: the displaced flow against the linear one (`linear_validity.py`), the embedded model's own rule (`next_direction.py`).
+A flow is a function `velocity(state, setting)` on a pytree of parameters, as in `flow.py`; with $J$
+the Jacobian of it at a critical point $\theta^*$, a small displacement moves as $\dot\Delta =
+J\Delta + O(|\Delta|^2)$. Everything here works on the dense Jacobian, float64 whatever the caller's
+JAX is set to, so it is meant for some thousand parameters at most. Not here: the displaced flow
+against the linear one (`linear_validity.py`), the embedded model's own rule (`next_direction.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from saccade.errors import checked_choice, checked_count, checked_number
 from saccade.later import jax
 from saccade.model.system import Equations, leaf_name
 
-_MOST_HALVINGS = 40  # of a step; 2^-40 of it is below what moves a state of size one by more than rounding
+_MOST_HALVINGS = (
+    40  # of a step; 2^-40 of it is below what moves a state of size one by more than rounding
+)
 _MOST_SHOWN = 5  # growing modes that are printed
 _ASYMMETRY = 1e-12  # of the largest entry; rounding leaves about 1e-15 of it in the Jacobian of a gradient flow
 
@@ -35,9 +39,7 @@ class CriticalPoint(NamedTuple):
 
     def __repr__(self) -> str:
         steps = "1 Newton step" if self.n_steps == 1 else f"{self.n_steps} Newton steps"
-        return (
-            f"CriticalPoint: {self.stop_reason} ({steps}); the speed there is {self.residual:.3g}, the parameters are in `.state`"
-        )
+        return f"CriticalPoint: {self.stop_reason} ({steps}); the speed there is {self.residual:.3g}, the parameters are in `.state`"
 
 
 class Spectrum(NamedTuple):
@@ -82,7 +84,9 @@ class Spectrum(NamedTuple):
     def unstable_subspace(self) -> NDArray[np.float64]:
         """An orthonormal real basis (parameter, direction) of what the unstable modes span."""
         growing = self.eigenvectors[:, : self.n_unstable]
-        parts = np.concatenate([growing.real, growing.imag], axis=1)  # conjugate pairs span the same plane twice
+        parts = np.concatenate(
+            [growing.real, growing.imag], axis=1
+        )  # conjugate pairs span the same plane twice
         basis, _, _ = np.linalg.svd(parts, full_matrices=False)
         return basis[:, : self.n_unstable]
 
@@ -90,25 +94,31 @@ class Spectrum(NamedTuple):
 def critical_point(
     velocity: Velocity, state: Any, setting: Any, *, tolerance: float = 1e-12, most_steps: int = 100
 ) -> CriticalPoint:
-    r"""The critical point near `state`, a point on a trajectory say: Newton's method with steps of least norm.
+    r"""The critical point near `state`, a point on a trajectory say: Newton's method with steps of
+    least norm.
 
-    With v the velocity and $J = U \sigma V^\top$ the step is $-V \frac{\sigma}{\sigma^2 + |v|} U^\top v$. Some damp with
-    $|v|^2$ (1), some with $|v|$ (2); both converge quadratically. We do (2): along a continuum of critical points the singular
-    values of J are themselves of the order of $|v|$, and (1) would slide along it. A step that does not make the speed smaller is
-    halved. A search that fails says so in `stop_reason` and returns the best point it had. `tolerance` is a speed; parameters of
-    size one leave about 1e-15 of rounding in it.
+    With v the velocity and $J = U \sigma V^\top$ the step is $-V \frac{\sigma}{\sigma^2 + |v|}
+    U^\top v$. Some damp with $|v|^2$ (1), some with $|v|$ (2); both converge quadratically. We do
+    (2): along a continuum of critical points the singular values of J are themselves of the order
+    of $|v|$, and (1) would slide along it. A step that does not make the speed smaller is halved. A
+    search that fails says so in `stop_reason` and returns the best point it had. `tolerance` is a
+    speed; parameters of size one leave about 1e-15 of rounding in it.
     """
     tolerance = checked_number("tolerance", tolerance, low=0.0, high=1.0, open_low=True)
     most_steps = checked_count("most_steps", most_steps, low=0)
     flow = _flat(velocity, state, setting)
     point, n_steps = flow.start, 0
     while not (reason := _stop_reason(flow.velocity(point), tolerance, n_steps, most_steps)):
-        nearer = _slower_point(flow, point, _least_norm_step(flow.jacobian(point), flow.velocity(point)))
+        nearer = _slower_point(
+            flow, point, _least_norm_step(flow.jacobian(point), flow.velocity(point))
+        )
         if nearer is None:
             reason = "stuck: no part of the Newton step makes the speed smaller"
             break
         point, n_steps = nearer, n_steps + 1
-    return CriticalPoint(flow.tree(point), flow.speed(point), reason == "converged", n_steps, reason)
+    return CriticalPoint(
+        flow.tree(point), flow.speed(point), reason == "converged", n_steps, reason
+    )
 
 
 def jacobian(velocity: Velocity, state: Any, setting: Any) -> NDArray[np.float64]:
@@ -133,8 +143,9 @@ def spectrum(
 ) -> Spectrum:
     """Modes of the flow around `state`, and which of them live in which part of it.
 
-    `blocks` groups the fields of the state, {"attention": ["query", "key"], ...}; by default each field is a block.
-    `tolerance` is the growth rate above which a mode counts as unstable: flat directions come out as rounding, about 1e-15.
+    `blocks` groups the fields of the state, {"attention": ["query", "key"], ...}; by default each
+    field is a block. `tolerance` is the growth rate above which a mode counts as unstable: flat
+    directions come out as rounding, about 1e-15.
     """
     J = jacobian(velocity, state, setting)
     values, vectors = modes(J)
@@ -155,7 +166,9 @@ def is_symmetric(J: NDArray[np.float64]) -> bool:
 
 
 def modes(J: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
-    """Eigenvalues and eigenvectors, largest real part first; real and orthonormal where the Jacobian is symmetric."""
+    """Eigenvalues and eigenvectors, largest real part first; real and orthonormal where the
+    Jacobian is symmetric.
+    """
     values, vectors = np.linalg.eigh((J + J.T) / 2) if is_symmetric(J) else np.linalg.eig(J)
     order = np.argsort(-values.real, kind="stable")
     return values[order], vectors[:, order]
@@ -164,10 +177,17 @@ def modes(J: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
 def _masks(state: Any, blocks: Mapping[str, Sequence[str]] | None) -> dict[str, NDArray[np.bool_]]:
     """Which entries of the flat state belong to each block."""
     owner = np.concatenate(
-        [np.full(np.size(leaf), leaf_name(path[:1])) for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]]
+        [
+            np.full(np.size(leaf), leaf_name(path[:1]))
+            for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]
+        ]
     )
     fields = list(dict.fromkeys(owner.tolist()))
-    groups = {name: [name] for name in fields} if blocks is None else {name: list(parts) for name, parts in blocks.items()}
+    groups = (
+        {name: [name] for name in fields}
+        if blocks is None
+        else {name: list(parts) for name, parts in blocks.items()}
+    )
     for part in (part for parts in groups.values() for part in parts):
         checked_choice("field of the state", part, fields)
     return {name: np.isin(owner, parts) for name, parts in groups.items()}
@@ -178,7 +198,9 @@ def _least_norm_step(J: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[
     return -Vt.T @ (sigma / (sigma**2 + np.linalg.norm(v)) * (U.T @ v))
 
 
-def _slower_point(flow: FlatFlow, point: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _slower_point(
+    flow: FlatFlow, point: NDArray[np.float64], step: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
     """The first of whole, half, quarter ... step that makes the speed smaller."""
     for halvings in range(_MOST_HALVINGS):
         nearer: NDArray[np.float64] = point + 0.5**halvings * step

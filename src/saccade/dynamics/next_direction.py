@@ -1,14 +1,17 @@
-r"""Which direction of the embedding opens next in the embedded model, from the model's own gradient.
+r"""Which direction of the embedding opens next in the embedded model, from the model's own
+gradient.
 
-Weights that use a subspace U of the width leave room for a direction $v \perp U$. Let $x = W_0 v$, $y = W_1^\top v$,
-$q = W_Q^\top v$, $k = W_K^\top v$ be small components along it, and $w = (y, q, k)$. To second order they change the loss by
+Weights that use a subspace U of the width leave room for a direction $v \perp U$. Let $x = W_0 v$,
+$y = W_1^\top v$, $q = W_Q^\top v$, $k = W_K^\top v$ be small components along it, and $w = (y, q,
+k)$. To second order they change the loss by
 
 $$\delta L = x \cdot B w, \qquad
   B = [\,\partial_M L \mid s\,\partial_\Phi L\, W_0 W_K \mid s\,\partial_\Phi L^\top W_0 W_Q\,].$$
 
-So $\dot x = -\eta B w$ and $\dot w = -R B^\top x$, with R the rate of each part of w. With $\sqrt{\eta/R}\,w$ in place of w both
-have the same matrix, $B\sqrt{\eta R}$: its first singular value is the growth rate, its first singular vectors $u_1$ and $-v_1$ are
-what grows. Holds while the state hardly moves. [derived, next-direction rule]
+So $\dot x = -\eta B w$ and $\dot w = -R B^\top x$, with R the rate of each part of w. With
+$\sqrt{\eta/R}\,w$ in place of w both have the same matrix, $B\sqrt{\eta R}$: its first singular
+value is the growth rate, its first singular vectors $u_1$ and $-v_1$ are what grows. Holds while
+the state hardly moves. [derived, next-direction rule]
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from saccade.model.embedded import Composite, Setting, Weights, composite, popul
 
 
 class NextDirection(NamedTuple):
-    """The fastest new direction: its growth rate, and its component of each matrix, up to one common factor.
+    """The fastest new direction: its growth rate, and its component of each matrix, up to one
+    common factor.
 
-    Axes: `embedding` (token) of norm one, `projection` (next token), `query` and `key` (key width). `rates` (rank) are those of all
-    directions, fastest first.
+    Axes: `embedding` (token) of norm one, `projection` (next token), `query` and `key` (key width).
+    `rates` (rank) are those of all directions, fastest first.
     """
 
     rate: float

@@ -7,21 +7,28 @@ from dataclasses import dataclass
 from saccade.errors import InputError, checked_choice, checked_number
 from saccade.later import Array, optax
 
-# Times ln(n_vocab), the loss of guessing uniformly. Gradients are bounded, so a rate far too high shows as a huge loss long
-# before anything overflows; rates that learn stay below ten times it (tests/dynamics/test_descent.py).
+# Times ln(n_vocab), the loss of guessing uniformly. Gradients are bounded, so a rate far too high
+# shows as a huge loss long before anything overflows; rates that learn stay below ten times it
+# (tests/dynamics/test_descent.py).
 DIVERGED = 1000.0
 
 
 @dataclass(frozen=True)
 class Optimiser:
-    """`"sgd"` with momentum, or `"adam"` with Optax's defaults but for `epsilon`, below which it no longer rescales gradients."""
+    """`"sgd"` with momentum, or `"adam"` with Optax's defaults but for `epsilon`, below which it no
+    longer rescales gradients.
+    """
 
     name: str
     momentum: float
     epsilon: float = 1e-8
 
     def at(self, rate: Array | float) -> optax.GradientTransformation:
-        return optax.sgd(rate, self.momentum or None) if self.name == "sgd" else optax.adam(rate, eps=self.epsilon)
+        return (
+            optax.sgd(rate, self.momentum or None)
+            if self.name == "sgd"
+            else optax.adam(rate, eps=self.epsilon)
+        )
 
 
 def checked_optimiser(name: str, momentum: float, epsilon: float = 1e-8) -> Optimiser:

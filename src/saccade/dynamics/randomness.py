@@ -1,7 +1,9 @@
-"""Addressable randomness: every draw is identified by seed, purpose and step, never by earlier draws.
+"""Addressable randomness: every draw is identified by seed, purpose and step, never by earlier
+draws.
 
-So a batch is the same whatever was logged, skipped or resumed, and runs that share a seed share their data (common random
-numbers) however many rates are tried. Philox is a counter-based generator: the address *is* its key and counter.
+So a batch is the same whatever was logged, skipped or resumed, and runs that share a seed share
+their data (common random numbers) however many rates are tried. Philox is a counter-based
+generator: the address *is* its key and counter.
 """
 
 from __future__ import annotations
@@ -31,9 +33,15 @@ def checked_seeds(seeds: object) -> list[int]:
     """A count n stands for the seeds 0 .. n-1; a list of whole numbers is taken as it is."""
     if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool) and seeds > _MOST_SEEDS:
         raise InputError(f"`seeds` must be at most {_MOST_SEEDS} in one call; got {seeds}.")
-    listed = list(range(seeds)) if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool) else seeds
+    listed = (
+        list(range(seeds))
+        if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool)
+        else seeds
+    )
     if not isinstance(listed, list | tuple | range | np.ndarray) or len(listed) == 0:
-        raise InputError(f"`seeds` must be a count of at least 1, or a list of seeds; got {shortened(seeds)}.")
+        raise InputError(
+            f"`seeds` must be a count of at least 1, or a list of seeds; got {shortened(seeds)}."
+        )
     checked = [checked_seed("seeds", seed) for seed in listed]
     if len(set(checked)) < len(checked):
         raise InputError("`seeds` must not name the same seed twice: it would be the same run.")

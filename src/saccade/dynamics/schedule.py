@@ -14,9 +14,11 @@ _N_SAVES = 50  # "log" and "linear" save at most about this many states; more is
 
 
 def save_steps(steps: int, save: str | Sequence[int]) -> NDArray[np.int64]:
-    """`"log"` (0, 1, 2, 3, 4, ... ever sparser), `"linear"` (evenly spaced), or a list of steps from 0 to `steps`.
+    """`"log"` (0, 1, 2, 3, 4, ... ever sparser), `"linear"` (evenly spaced), or a list of steps
+    from 0 to `steps`.
 
-    Step s is the state before update s, so 0 is the start and `steps` the end; both are in the first two schedules.
+    Step s is the state before update s, so 0 is the start and `steps` the end; both are in the
+    first two schedules.
     """
     if isinstance(save, str):
         if save == "log":
@@ -24,11 +26,15 @@ def save_steps(steps: int, save: str | Sequence[int]) -> NDArray[np.int64]:
         elif save == "linear":
             wanted = np.linspace(0, steps, _N_SAVES + 1)
         else:
-            raise InputError(f"`save` must be 'log', 'linear' or a list of whole steps; got {save!r}.")
+            raise InputError(
+                f"`save` must be 'log', 'linear' or a list of whole steps; got {save!r}."
+            )
         return np.unique(np.minimum(np.rint(wanted), steps).astype(np.int64))
     listed = _whole_numbers(save)
     if len(listed) == 0 or listed.min() < 0 or listed.max() > steps:
-        raise InputError(f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {shortened(save)}.")
+        raise InputError(
+            f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {shortened(save)}."
+        )
     return np.unique(listed)
 
 
@@ -43,5 +49,7 @@ def _whole_numbers(save: Any) -> NDArray[np.int64]:
         or (numbers != np.floor(numbers)).any()
         or (np.abs(numbers) > 2**62).any()
     ):
-        raise InputError(f"`save` must be 'log', 'linear' or a list of whole steps; got {shortened(save)}.")
+        raise InputError(
+            f"`save` must be 'log', 'linear' or a list of whole steps; got {shortened(save)}."
+        )
     return numbers.astype(np.int64)

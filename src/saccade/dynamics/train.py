@@ -1,7 +1,8 @@
 """Dynamics (A): training any system on mini-batches, or on its whole population, all seeds at once.
 
-One compiled scan runs over the steps, mapped over seeds, and seeds are spread over threads. A system that can do better registers a
-`train` of its own (`descent.py`: blocks and packs; `embedded_descent.py`: sequences drawn once), behind the same call.
+One compiled scan runs over the steps, mapped over seeds, and seeds are spread over threads. A
+system that can do better registers a `train` of its own (`descent.py`: blocks and packs;
+`embedded_descent.py`: sequences drawn once), behind the same call.
 """
 
 from __future__ import annotations
@@ -27,16 +28,22 @@ from saccade.later import Array, jax, jnp, optax, xr
 from saccade.model.system import System, check_batch_loss, rates_by_leaf
 
 MOST_STEPS = 1e12  # beyond it is a typing error, not an experiment
-_BYTES_AT_ONCE = 2**27  # parameters of every step of a stretch are held at once; a stretch is as long as fits here,
+_BYTES_AT_ONCE = (
+    2**27
+)  # parameters of every step of a stretch are held at once; a stretch is as long as fits here,
 _STEPS_AT_ONCE = 500  # and no longer, so that progress is seen and Ctrl-C is heard
 _LARGE = 2**16  # numbers of a model that fill a core's cache by themselves
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that one call trains: where each seed starts, what it reads at each step, how fast each array moves."""
+    """All that one call trains: where each seed starts, what it reads at each step, how fast each
+    array moves.
+    """
 
-    loss: Callable[[Any, Any, Any], Any]  # of parameters, batch and data; the same function for the same code
+    loss: Callable[
+        [Any, Any, Any], Any
+    ]  # of parameters, batch and data; the same function for the same code
     rates: Any  # a tree like the parameters
     optimiser: Optimiser
     seeds: list[int]
@@ -56,7 +63,9 @@ class DescentState(NamedTuple):
 
 
 class DescentInfo(NamedTuple):
-    """What is looked at: the state before an update, and the loss of the batch it is about to learn from."""
+    """What is looked at: the state before an update, and the loss of the batch it is about to learn
+    from.
+    """
 
     parameters: Any
     loss: Any
@@ -76,7 +85,9 @@ def train(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """Train on the system's batches, or on its population loss if it has none, in float64; arguments as in `saccade.train`."""
+    """Train on the system's batches, or on its population loss if it has none, in float64;
+    arguments as in `saccade.train`.
+    """
     began = time.perf_counter()
     kept = system.kept(keep)
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
@@ -94,8 +105,13 @@ def train(
         if equations.batch_loss is None:
             return np.zeros((len(span), 0))
         drawn = [system.batch(generator(seed, Purpose.DATA, step)) for step in span]
-        if len({(jax.tree.structure(one), *map(np.shape, jax.tree.leaves(one))) for one in drawn}) > 1:
-            raise InputError(f"`batch` of {type(system).__name__} must give arrays of the same shapes at every step.")
+        if (
+            len({(jax.tree.structure(one), *map(np.shape, jax.tree.leaves(one))) for one in drawn})
+            > 1
+        ):
+            raise InputError(
+                f"`batch` of {type(system).__name__} must give arrays of the same shapes at every step."
+            )
         return _stacked(drawn)
 
     plan = Plan(
@@ -106,13 +122,19 @@ def train(
         steps=n_steps,
         saves=save_steps(n_steps, save),
         dtype="float64",
-        start=lambda seed: system.start(generator(seed, Purpose.INITIALISATION)) if given is None else given,
+        start=lambda seed: (
+            system.start(generator(seed, Purpose.INITIALISATION)) if given is None else given
+        ),
         batches=batches,
         data=lambda seed: equations.setting,
     )
     saved = descend(plan, on_progress)
     bound = DIVERGED * np.maximum(np.abs(saved.loss[:, :1]), 1.0)
-    how = "descent on the population loss" if equations.batch_loss is None else "A: mini-batch training"
+    how = (
+        "descent on the population loss"
+        if equations.batch_loss is None
+        else "A: mini-batch training"
+    )
     return descent_record(system, plan, saved, kept, bound, {}, time.perf_counter() - began, how)
 
 
@@ -141,7 +163,10 @@ def _trained(plan: Plan, seeds: list[int], *, on_progress: Callable[[float], Non
     """Some of the seeds through all steps."""
     with jax.enable_x64(plan.dtype == "float64"):  # the switch belongs to the thread
         data = _stacked([plan.data(seed) for seed in seeds])
-        parameters = jax.tree.map(lambda part: jnp.asarray(part, plan.dtype), _stacked([plan.start(seed) for seed in seeds]))
+        parameters = jax.tree.map(
+            lambda part: jnp.asarray(part, plan.dtype),
+            _stacked([plan.start(seed) for seed in seeds]),
+        )
         state = DescentState(parameters, jax.vmap(plan.optimiser.at(1.0).init)(parameters))
         saved, stretches = [], list(_stretches(plan, parameters))
         n_saved = max(int(np.isin(steps, plan.saves).sum()) for steps in stretches)
@@ -163,7 +188,9 @@ def _stacked(trees: list[Any]) -> Any:
 
 def _lengthened(batches: Any, more: int) -> Any:
     """With steps that are never taken, copies of the last."""
-    return jax.tree.map(lambda part: np.concatenate([part, np.repeat(part[-1:], more, axis=0)]), batches)
+    return jax.tree.map(
+        lambda part: np.concatenate([part, np.repeat(part[-1:], more, axis=0)]), batches
+    )
 
 
 def _stretches(plan: Plan, parameters: Any) -> Iterator[range]:
@@ -190,40 +217,61 @@ def _advance(
     optimiser: Optimiser,
     n_saved: int,
 ) -> tuple[DescentState, DescentInfo]:
-    """All seeds through the first `count` steps of a stretch (leading axes of `batches`: seed, step); the others fill it up, so
-    that one length is compiled. What a step looks at is kept at its place; that of steps that are not saved is the last.
+    """All seeds through the first `count` steps of a stretch (leading axes of `batches`: seed,
+    step); the others fill it up, so that one length is compiled. What a step looks at is kept at
+    its place; that of steps that are not saved is the last.
     """
 
     def one_seed(state: DescentState, data: Any, batches: Any) -> tuple[DescentState, DescentInfo]:
-        def step(at: Any, carried: tuple[DescentState, DescentInfo]) -> tuple[DescentState, DescentInfo]:
+        def step(
+            at: Any, carried: tuple[DescentState, DescentInfo]
+        ) -> tuple[DescentState, DescentInfo]:
             before, kept = carried
             after, info = descent_step(before, _at(batches, at), data, rates, loss, optimiser)
             return after, jax.tree.map(
-                lambda all_kept, one: jax.lax.dynamic_update_index_in_dim(all_kept, one, places[at], 0), kept, info
+                lambda all_kept, one: jax.lax.dynamic_update_index_in_dim(
+                    all_kept, one, places[at], 0
+                ),
+                kept,
+                info,
             )
 
         value = jax.eval_shape(lambda *given: loss(*given), state.parameters, _at(batches, 0), data)
-        nothing = jax.tree.map(lambda part: jnp.zeros((n_saved + 1, *part.shape), part.dtype), DescentInfo(state.parameters, value))
+        nothing = jax.tree.map(
+            lambda part: jnp.zeros((n_saved + 1, *part.shape), part.dtype),
+            DescentInfo(state.parameters, value),
+        )
         return jax.lax.fori_loop(0, count, step, (state, nothing))
 
     if len(jax.tree.leaves(state)[0]) > 1:
         return jax.vmap(one_seed)(state, data, batches)
-    alone = one_seed(*_at((state, data, batches), 0))  # products of matrices are faster so than in a stack
+    alone = one_seed(
+        *_at((state, data, batches), 0)
+    )  # products of matrices are faster so than in a stack
     return jax.tree.map(lambda part: part[None], alone)
 
 
 def _at(tree: Any, place: Any) -> Any:
-    return jax.tree.map(lambda part: jax.lax.dynamic_index_in_dim(part, place, keepdims=False), tree)
+    return jax.tree.map(
+        lambda part: jax.lax.dynamic_index_in_dim(part, place, keepdims=False), tree
+    )
 
 
 def descent_step(
-    state: DescentState, batch: Any, data: Any, rates: Any, loss: Callable[..., Any], optimiser: Optimiser
+    state: DescentState,
+    batch: Any,
+    data: Any,
+    rates: Any,
+    loss: Callable[..., Any],
+    optimiser: Optimiser,
 ) -> tuple[DescentState, DescentInfo]:
     """One update."""
     value, slope = jax.value_and_grad(loss)(state.parameters, batch, data)
     step, memory = optimiser.at(1.0).update(slope, state.memory)
     scaled = jax.tree.map(lambda rate, part: rate * part, rates, step)
-    return DescentState(optax.apply_updates(state.parameters, scaled), memory), DescentInfo(state.parameters, value)
+    return DescentState(optax.apply_updates(state.parameters, scaled), memory), DescentInfo(
+        state.parameters, value
+    )
 
 
 def descent_record(
@@ -243,7 +291,10 @@ def descent_record(
         return np.where(going.reshape(going.shape + (1,) * (np.ndim(values) - 2)), values, np.nan)
 
     path = jax.tree.map(series, saved.parameters)
-    runs = [system.observe_path(jax.tree.map(lambda part, run=run: part[run], path), keep) for run in range(len(plan.seeds))]
+    runs = [
+        system.observe_path(jax.tree.map(lambda part, run=run: part[run], path), keep)
+        for run in range(len(plan.seeds))
+    ]
     return trajectory(
         system,
         dynamics=system.label(dynamics),
@@ -254,6 +305,7 @@ def descent_record(
         stop_reason=np.where(going.all(axis=1), "finished", "diverged"),
         stop_time=np.where(going.all(axis=1), plan.steps, plan.saves[np.argmin(going, axis=1)]),
         seen=_stacked(runs),
-        config=system.config() | {"optimiser": vars(plan.optimiser), "steps": plan.steps, **config, "dtype": plan.dtype},
+        config=system.config()
+        | {"optimiser": vars(plan.optimiser), "steps": plan.steps, **config, "dtype": plan.dtype},
         wall_time=wall_time,
     )

@@ -1,9 +1,11 @@
-"""Train a small Transformer on text: a plain loop, with observations and checkpoints at log-spaced steps.
+"""Train a small Transformer on text: a plain loop, with observations and checkpoints at log-spaced
+steps.
 
-Randomness has an address: the start is named by the seed, batches and dropout by seed and step. So looking, resuming and logging do
-not change a run, and the same settings on the same number of threads give the same bits. Started by `torchrun`, it is shared by
-several processes (`training_processes.py`).
-Not here: the model (model/transformer.py), its loss (model/blocked_loss.py), what a look sees (`training_looks.py`).
+Randomness has an address: the start is named by the seed, batches and dropout by seed and step. So
+looking, resuming and logging do not change a run, and the same settings on the same number of
+threads give the same bits. Started by `torchrun`, it is shared by several processes
+(`training_processes.py`). Not here: the model (model/transformer.py), its loss
+(model/blocked_loss.py), what a look sees (`training_looks.py`).
 """
 
 from __future__ import annotations
@@ -45,8 +47,15 @@ from saccade.observe.guard import Guard
 if TYPE_CHECKING:
     import xarray as xr
 
-_MOST_STEPS, _MOST_ROWS, _MOST_TOKENS = 1e12, 1e7, 1e6  # beyond these is a typing error, not an experiment
-_PROBE_WINDOWS = {"all": 8, "last": 64}  # of the default probe: the last position alone is one query a window
+_MOST_STEPS, _MOST_ROWS, _MOST_TOKENS = (
+    1e12,
+    1e7,
+    1e6,
+)  # beyond these is a typing error, not an experiment
+_PROBE_WINDOWS = {
+    "all": 8,
+    "last": 64,
+}  # of the default probe: the last position alone is one query a window
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,9 @@ def train_text(
             budget=budget,
             weights=weights,
         )
-        settings = _settings(plan, corpus) | {"probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16]}
+        settings = _settings(plan, corpus) | {
+            "probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16]
+        }
         store = None if checkpoints is None else Checkpoints(checkpoints, settings, resume=resume)
         return _trained(run, looks, store, settings | {"steps": plan.steps}, on_progress, started)
 
@@ -172,13 +183,27 @@ class _Run:
     @classmethod
     def start(cls, plan: Plan, corpus: TokenCorpus, processes: Processes) -> _Run:
         if plan.model.n_vocab < corpus.n_vocab:
-            raise InputError(f"the model has {plan.model.n_vocab} tokens, corpus {corpus.name!r} has {corpus.n_vocab}.")
+            raise InputError(
+                f"the model has {plan.model.n_vocab} tokens, corpus {corpus.name!r} has {corpus.n_vocab}."
+            )
         if plan.model.context < plan.context:
-            raise InputError(f"`context` is {plan.context}, longer than the model's own `context` of {plan.model.context}.")
-        windows = Windows(corpus, plan.batch, plan.context, plan.order, plan.seed, processes.rank, processes.n_processes)
+            raise InputError(
+                f"`context` is {plan.context}, longer than the model's own `context` of {plan.model.context}."
+            )
+        windows = Windows(
+            corpus,
+            plan.batch,
+            plan.context,
+            plan.order,
+            plan.seed,
+            processes.rank,
+            processes.n_processes,
+        )
         torch.manual_seed(int(generator(plan.seed, Purpose.INITIALISATION).integers(2**62)))
         model = Transformer(plan.model)
-        optimiser = make_optimiser(plan.optimiser, model, plan.rates, plan.momentum, plan.weight_decay)
+        optimiser = make_optimiser(
+            plan.optimiser, model, plan.rates, plan.momentum, plan.weight_decay
+        )
         return cls(plan, model, processes.wrapped(model), optimiser, windows, processes)
 
     def loss(self, step: int) -> Tensor:
@@ -186,7 +211,9 @@ class _Run:
         batch, random_seed = self.windows.at(step)
         self.optimiser.zero_grad()
         if self.plan.model.dropout:
-            torch.default_generator.manual_seed(random_seed)  # `torch.manual_seed` writes down the stack for every accelerator
+            torch.default_generator.manual_seed(
+                random_seed
+            )  # `torch.manual_seed` writes down the stack for every accelerator
         with fast_products(self.model):  # the backward pass goes by what was done here
             return next_token_loss(self.wrapped, batch, self.plan.last_only)
 
@@ -206,17 +233,23 @@ def _trained(
     on_progress: Callable[[float], None],
     started: float,
 ) -> xr.Dataset:
-    """From the start or the newest checkpoint to the end. A step is: loss, look, checkpoint, update."""
+    """From the start or the newest checkpoint to the end. A step is: loss, look, checkpoint,
+    update.
+    """
     resumed = None if store is None else store.resumed(run.model, run.optimiser)
     first, last = resumed.step if resumed else 0, run.plan.steps
     if resumed is not None and first > last:
-        raise InputError(f"`checkpoints` holds a run of {first} steps, more than `steps`, {last}; give it a new folder.")
+        raise InputError(
+            f"`checkpoints` holds a run of {first} steps, more than `steps`, {last}; give it a new folder."
+        )
     if resumed is not None and first == last:
         return resumed.record
     if resumed is not None:
         looks.resume(resumed.record, first)
 
-    guard = Guard()  # a disk that is full from the start is a mistake; one that fills up does not end training
+    guard = (
+        Guard()
+    )  # a disk that is full from the start is a mistake; one that fills up does not end training
 
     def record(stop_reason: str, step: int) -> xr.Dataset:
         later = looks.record(config, stop_reason, step, time.perf_counter() - started)
@@ -238,7 +271,11 @@ def _trained(
             and step >= first + (resumed is not None)
         ):
             seen = record("finished" if step == last else "running", step)
-            with nullcontext() if step == 0 else guard("a checkpoint could not be written; those before it stay"):
+            with (
+                nullcontext()
+                if step == 0
+                else guard("a checkpoint could not be written; those before it stay")
+            ):
                 store.save(step, run.model, run.optimiser, seen)
         if step < last:
             run.update(loss)
@@ -257,7 +294,11 @@ def _checked_rates(lr: float, others: dict[str, float | None]) -> dict[str, floa
     """A rate for every group of parameters, `lr` where none is given."""
     rates = {"rest": checked_number("lr", lr, low=0.0, high=1e6)}
     for group, rate in others.items():
-        rates[group] = rates["rest"] if rate is None else checked_number(f"lr_{group}", rate, low=0.0, high=1e6)
+        rates[group] = (
+            rates["rest"]
+            if rate is None
+            else checked_number(f"lr_{group}", rate, low=0.0, high=1e6)
+        )
     return rates
 
 
@@ -279,6 +320,14 @@ def _probe_ids(probe: Any, plan: Plan, corpus: TokenCorpus) -> Tensor:
         ids = torch.as_tensor(np.asarray(probe))
     except (TypeError, ValueError):
         ids = torch.empty(0)  # sequences of different lengths, or no numbers
-    if ids.ndim != 2 or ids.numel() == 0 or ids.is_floating_point() or ids.min() < 0 or ids.max() >= plan.model.n_vocab:
-        raise InputError(f"`probe` must be token ids (sequence, position) below {plan.model.n_vocab}; got {shortened(probe)}.")
+    if (
+        ids.ndim != 2
+        or ids.numel() == 0
+        or ids.is_floating_point()
+        or ids.min() < 0
+        or ids.max() >= plan.model.n_vocab
+    ):
+        raise InputError(
+            f"`probe` must be token ids (sequence, position) below {plan.model.n_vocab}; got {shortened(probe)}."
+        )
     return ids.long()

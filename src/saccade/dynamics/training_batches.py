@@ -1,6 +1,7 @@
 """Windows of a token stream: the batches of training on text, and its validation windows.
 
-A batch has an address, seed and step (`randomness.py`), so it is the same whatever was looked at or resumed before it.
+A batch has an address, seed and step (`randomness.py`), so it is the same whatever was looked at or
+resumed before it.
 
 | order      | a batch is                                                                                                  |
 |------------|-------------------------------------------------------------------------------------------------------------|
@@ -25,7 +26,9 @@ ORDERS = ("random", "stream")
 
 
 class TokenCorpus(Protocol):
-    """What training needs to know of a text: token ids to learn from and to be judged by, and a name for them."""
+    """What training needs to know of a text: token ids to learn from and to be judged by, and a
+    name for them.
+    """
 
     @property
     def train(self) -> Any: ...
@@ -66,16 +69,24 @@ class Windows:
                 "batch needs: take a smaller `context` or `batch`."
             )
         if self.batch % self.n_shards:
-            raise InputError(f"`batch` must be a multiple of the {self.n_shards} processes; got {self.batch}.")
+            raise InputError(
+                f"`batch` must be a multiple of the {self.n_shards} processes; got {self.batch}."
+            )
 
     def at(self, step: int) -> tuple[Batch, int]:
-        """The rows of a step that are this process's, and a seed for what else the step draws: dropout."""
+        """The rows of a step that are this process's, and a seed for what else the step draws:
+        dropout.
+        """
         rng = generator(self.seed, Purpose.DATA, step)
         random_seed = int(rng.integers(2**62)) + self.shard
         starts = (
-            rng.integers(len(self.corpus.train) - self.context, size=self.batch) if self.order == "random" else self._read_on(step)
+            rng.integers(len(self.corpus.train) - self.context, size=self.batch)
+            if self.order == "random"
+            else self._read_on(step)
         )
-        return batch_of(self.corpus.train, starts[self.shard :: self.n_shards], self.context), random_seed
+        return batch_of(
+            self.corpus.train, starts[self.shard :: self.n_shards], self.context
+        ), random_seed
 
     def _read_on(self, step: int) -> np.ndarray:
         length = len(self.corpus.train) // self.batch
@@ -92,6 +103,8 @@ def fixed_windows(corpus: TokenCorpus, n_windows: int, context: int) -> Batch:
     tokens = corpus.valid
     context = min(context, len(tokens) - 1)
     if context < 1:
-        raise InputError(f"corpus {corpus.name!r} has {len(tokens)} validation tokens; at least 2 are needed.")
+        raise InputError(
+            f"corpus {corpus.name!r} has {len(tokens)} validation tokens; at least 2 are needed."
+        )
     starts = np.linspace(0, len(tokens) - context - 1, n_windows).astype(np.int64)
     return batch_of(tokens, np.unique(starts), context)

@@ -1,7 +1,9 @@
-"""What is recorded of a training run on text: loss, validation loss, attention on a probe and the caller's own measures.
+"""What is recorded of a training run on text: loss, validation loss, attention on a probe and the
+caller's own measures.
 
-Looks are made at given steps, before the update of that step, with the model undisturbed (`observe/undisturbed.py`). Attention is
-measured by the recorder that watches any model (`observe/recorder.py`); a look that it leaves out for its budget is missing there.
+Looks are made at given steps, before the update of that step, with the model undisturbed
+(`observe/undisturbed.py`). Attention is measured by the recorder that watches any model
+(`observe/recorder.py`); a look that it leaves out for its budget is missing there.
 """
 
 from __future__ import annotations
@@ -31,11 +33,18 @@ if TYPE_CHECKING:
 
 Measures = Callable[[Transformer, int], Mapping[str, Any]]
 
-_DEFINITIONS = {"valid_loss": ("nats", "cross-entropy of the next token on fixed windows of the validation text, without dropout")}
+_DEFINITIONS = {
+    "valid_loss": (
+        "nats",
+        "cross-entropy of the next token on fixed windows of the validation text, without dropout",
+    )
+}
 
 
 def next_token_loss(model: torch.nn.Module, batch: Batch, last_only: bool) -> Tensor:
-    """Mean cross-entropy, of the last position of each window alone if `last_only`. `model` may be wrapped."""
+    """Mean cross-entropy, of the last position of each window alone if `last_only`. `model` may be
+    wrapped.
+    """
     own = cast(Transformer, unwrapped(model))
     targets = (batch.following[:, -1:] if last_only else batch.following).flatten()
     if last_only and own is model and own.config.averages_tokens and torch.is_grad_enabled():
@@ -62,13 +71,20 @@ class Looks:
     ) -> None:
         self.steps = set(steps.tolist())
         self.checkpoint_steps = checkpoint_steps(steps)
-        self._model, self._valid, self._last_only, self._measures = model, valid, last_only, measures
+        self._model, self._valid, self._last_only, self._measures = (
+            model,
+            valid,
+            last_only,
+            measures,
+        )
         self._found: dict[int, dict[str, Any]] = {}
         self._looked = False
         self._recorder: Recorder | None = None
         if is_watched:
             every = sorted(self.steps)
-            self._recorder = watch(model, (probe, last_only, True), every=every, budget=budget, weights=weights)
+            self._recorder = watch(
+                model, (probe, last_only, True), every=every, budget=budget, weights=weights
+            )
 
     def resume(self, record: xr.Dataset, step: int) -> None:
         """The run goes on at a step; `record` is of the part before it."""
@@ -78,13 +94,17 @@ class Looks:
     def look(self, step: int, loss: float) -> None:
         """`loss`: of the batch that is about to be learned from."""
         if self._recorder is not None:
-            with contextlib.redirect_stderr(io.StringIO()):  # the recorder says what it checked; the record says so too
+            with contextlib.redirect_stderr(
+                io.StringIO()
+            ):  # the recorder says what it checked; the record says so too
                 self._recorder.step(step)
         found: dict[str, Any] = {"loss": loss}
         if self._valid is not None or self._measures is not None:
             with undisturbed(self._model):
                 if self._valid is not None:
-                    found["valid_loss"] = next_token_loss(self._model, self._valid, self._last_only).item()
+                    found["valid_loss"] = next_token_loss(
+                        self._model, self._valid, self._last_only
+                    ).item()
                 if self._measures is not None:
                     found |= self._measures(self._model, step)
         self._found[step] = found
@@ -94,7 +114,9 @@ class Looks:
         """The model is not looked at: everything of it is missing at this step."""
         self._found[step] = {"loss": math.nan}
 
-    def record(self, config: Mapping[str, Any], stop_reason: str, stop_time: int, wall_time: float) -> xr.Dataset:
+    def record(
+        self, config: Mapping[str, Any], stop_reason: str, stop_time: int, wall_time: float
+    ) -> xr.Dataset:
         """All looks so far."""
         names = dict.fromkeys(name for found in self._found.values() for name in found)
         series = {name: _over_time(name, list(self._found.values())) for name in names}
@@ -105,34 +127,51 @@ class Looks:
             | {"stop_reason": stop_reason, "stop_time": stop_time},
             coords={"time": list(self._found)},
             time_unit="updates",
-            config=dict(config) | {"watching": None if seen is None else parsed_json(seen.attrs["config"])},
+            config=dict(config)
+            | {"watching": None if seen is None else parsed_json(seen.attrs["config"])},
             wall_time=wall_time,
             definitions={name: about for name, (_, _, about) in series.items()},
         )
         if seen is None:
             return record
         seen = seen.reindex(time=record["time"])  # a look that the budget left out is missing
-        return record.assign_coords(seen.coords).assign({name: seen[name] for name in seen.data_vars if name not in record})
+        return record.assign_coords(seen.coords).assign(
+            {name: seen[name] for name in seen.data_vars if name not in record}
+        )
 
 
-def _over_time(name: str, looks: list[dict[str, Any]]) -> tuple[tuple[str, ...], np.ndarray, tuple[str, str]]:
+def _over_time(
+    name: str, looks: list[dict[str, Any]]
+) -> tuple[tuple[str, ...], np.ndarray, tuple[str, str]]:
     """One measure of all looks: axes, values with missing ones as NaN, and unit and definition."""
     known = [_measured(name, found[name]) for found in looks if name in found]
     dims, first, about = known[0]
     for _, values, _ in known:
         if values.shape != first.shape:
-            raise InputError(f"measure `{name}` must have one shape at all observations; got {first.shape} and {values.shape}.")
+            raise InputError(
+                f"measure `{name}` must have one shape at all observations; got {first.shape} and {values.shape}."
+            )
     missing = np.full(first.shape, np.nan)
-    return ("time", *dims), np.stack([_measured(name, found[name])[1] if name in found else missing for found in looks]), about
+    return (
+        ("time", *dims),
+        np.stack(
+            [_measured(name, found[name])[1] if name in found else missing for found in looks]
+        ),
+        about,
+    )
 
 
 def _measured(name: str, value: Any) -> tuple[tuple[str, ...], np.ndarray, tuple[str, str]]:
-    """An array, or as xarray has it (axes, array) or (axes, array, attributes), the latter with `units` and `definition`."""
+    """An array, or as xarray has it (axes, array) or (axes, array, attributes), the latter with
+    `units` and `definition`.
+    """
     dims, values, attributes = (*value, {})[:3] if isinstance(value, tuple) else (None, value, {})
     array = np.asarray(values)
     own = tuple(f"{name}_{i}" for i in range(array.ndim))
     named = own if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
     if len(named) != array.ndim:
-        raise InputError(f"measure `{name}` has {array.ndim} axes, but names for {len(named)} of them.")
+        raise InputError(
+            f"measure `{name}` has {array.ndim} axes, but names for {len(named)} of them."
+        )
     unit, definition = _DEFINITIONS.get(name, VARIABLES.get(name, ("", "measured by the caller")))
     return named, array, (attributes.get("units", unit), attributes.get("definition", definition))

@@ -1,7 +1,8 @@
-"""One run in several processes: `torchrun --nproc-per-node N script.py`, where the script calls `train_text` as usual.
+"""One run in several processes: `torchrun --nproc-per-node N script.py`, where the script calls
+`train_text` as usual.
 
-Every process holds the whole model and takes its share of each batch; gradients are averaged (`DistributedDataParallel`). Only the
-first looks and writes.
+Every process holds the whole model and takes its share of each batch; gradients are averaged
+(`DistributedDataParallel`). Only the first looks and writes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Processes:
         return model if self.n_processes == 1 else nn.parallel.DistributedDataParallel(model)
 
     def mean(self, loss: Tensor) -> float:
-        """Mean over the processes; not finite for all of them if it is not for one, so that all stop together."""
+        """Mean over the processes; not finite for all of them if it is not for one, so that all
+        stop together.
+        """
         if self.n_processes == 1:
             return loss.item()
         total = loss.detach().double().clone()
@@ -42,7 +45,9 @@ class Processes:
 
 
 def joined_processes() -> Processes:
-    """The processes of this run: those that are joined already, those that `torchrun` started, or this one alone."""
+    """The processes of this run: those that are joined already, those that `torchrun` started, or
+    this one alone.
+    """
     if not dist.is_available() or not (dist.is_initialized() or dist.is_torchelastic_launched()):
         return Processes()
     if not dist.is_initialized():
@@ -52,8 +57,8 @@ def joined_processes() -> Processes:
 
 
 def _part() -> None:
-    """Leave together, and with no wrapped model left in a reference cycle: it would hold on to the group's threads, which must end
-    before the process does.
+    """Leave together, and with no wrapped model left in a reference cycle: it would hold on to the
+    group's threads, which must end before the process does.
     """
     if dist.is_initialized():
         gc.collect()

@@ -27,7 +27,9 @@ def trajectory(
     wall_time: float,
     rates: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """`runs`: the axes before time, each with its coordinate or None; `seen`: arrays with these axes and time before their own."""
+    """`runs`: the axes before time, each with its coordinate or None; `seen`: arrays with these
+    axes and time before their own.
+    """
     axes = tuple(runs)
     data = system.data()
     variables = {
@@ -46,5 +48,9 @@ def trajectory(
         config=config,
         wall_time=wall_time,
         definitions={"loss": (system.loss_unit, VARIABLES["loss"][1])}
-        | {name: (one.unit, one.definition) for name, one in {**seen, **data}.items() if one.definition},
+        | {
+            name: (one.unit, one.definition)
+            for name, one in {**seen, **data}.items()
+            if one.definition
+        },
     )

@@ -1,7 +1,8 @@
 """Dynamics (A) without noise: training the pairwise model on all windows of a text at every step.
 
-One pass over the windows is the work of a step, and it runs outside JAX (`model/window_pass.py`); so this is a plain loop, which
-looks at the parameters at the steps to be saved and keeps nothing of the others.
+One pass over the windows is the work of a step, and it runs outside JAX (`model/window_pass.py`);
+so this is a plain loop, which looks at the parameters at the steps to be saved and keeps nothing of
+the others.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ def _train(
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
     used, saves = checked_optimiser(optimiser, momentum, epsilon), save_steps(n_steps, save)
     dtype = checked_choice("dtype", dtype, ("float32", "float64"))
-    first = system.start(np.random.default_rng(0)) if start is None else checked_parameters("start", system, start)
+    first = (
+        system.start(np.random.default_rng(0))
+        if start is None
+        else checked_parameters("start", system, start)
+    )
     losses, seen, lost = _descended(system, first, used, n_steps, saves, kept, dtype, on_progress)
     return trajectory(
         system,
@@ -86,25 +91,39 @@ def _descended(
                 return losses, seen, step
             if step in saves:
                 losses[len(seen)] = found.loss
-                seen.append(system.observe_path(jax.tree.map(lambda part: np.asarray(part)[None], parameters), keep))
+                seen.append(
+                    system.observe_path(
+                        jax.tree.map(lambda part: np.asarray(part)[None], parameters), keep
+                    )
+                )
             on_progress((step + 1) / (n_steps + 1))
             if step < n_steps:
                 slope = TextParameters(-found.decoder, -found.attention)
-                parameters, memory = jax.tree.map(np.asarray, update(parameters, memory, slope, rates, optimiser=optimiser))
+                parameters, memory = jax.tree.map(
+                    np.asarray, update(parameters, memory, slope, rates, optimiser=optimiser)
+                )
     return losses, seen, None
 
 
-def _updated(parameters: Any, memory: Any, slope: Any, rates: Any, *, optimiser: Optimiser) -> tuple[Any, Any]:
+def _updated(
+    parameters: Any, memory: Any, slope: Any, rates: Any, *, optimiser: Optimiser
+) -> tuple[Any, Any]:
     step, memory = optimiser.at(1.0).update(slope, memory)
-    return optax.apply_updates(parameters, jax.tree.map(lambda rate, part: rate * part, rates, step)), memory
+    return optax.apply_updates(
+        parameters, jax.tree.map(lambda rate, part: rate * part, rates, step)
+    ), memory
 
 
 def _stacked(seen: list[Mapping[str, Seen]], n_saves: int) -> dict[str, Seen]:
-    """One array for each variable with the leading axis of saves, NaN where the run was lost before."""
+    """One array for each variable with the leading axis of saves, NaN where the run was lost
+    before.
+    """
 
     def joined(parts: list[Seen]) -> Seen:
         values = np.concatenate([part.values for part in parts])
         missing = np.full((n_saves - len(values), *values.shape[1:]), np.nan)
-        return Seen(parts[0].axes, np.concatenate([values, missing]), parts[0].unit, parts[0].definition)
+        return Seen(
+            parts[0].axes, np.concatenate([values, missing]), parts[0].unit, parts[0].definition
+        )
 
     return {name: joined([one[name] for one in seen]) for name in seen[0]}

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def workers(count: int | None) -> Iterator[ThreadPoolExecutor]:
-    """A pool whose queue is dropped on an exception. Compiled code under way cannot be interrupted and is left to end by itself."""
+    """A pool whose queue is dropped on an exception. Compiled code under way cannot be interrupted
+    and is left to end by itself.
+    """
     pool = ThreadPoolExecutor(count)
     try:
         yield pool

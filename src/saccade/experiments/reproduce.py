@@ -30,14 +30,22 @@ def reproduce(
     on_progress: Progress = silent,
     replace: bool = False,
 ) -> Outcome:
-    """Run experiment `name`, or the one in a Python file of one's own, and write OUT/NAME: claims, tables, figure, panels, record.
+    """Run experiment `name`, or the one in a Python file of one's own, and write OUT/NAME: claims,
+    tables, figure, panels, record.
 
-    The folder appears whole when everything is written. An earlier result with other settings is replaced only if `replace`.
+    The folder appears whole when everything is written. An earlier result with other settings is
+    replaced only if `replace`.
     """
     asked, told = experiment(name), told_of(name)
-    settings, folder, own = asked.settings() if config is None else config, Path(out) / asked.name, told.pop("file")
+    settings, folder, own = (
+        asked.settings() if config is None else config,
+        Path(out) / asked.name,
+        told.pop("file"),
+    )
     with _own_mistakes(own):
-        contents = user_files(settings, own)  # before the work, while code, tables and texts are what will be used
+        contents = user_files(
+            settings, own
+        )  # before the work, while code, tables and texts are what will be used
     with (
         _own_mistakes(own),
         _values_first(asked, settings),
@@ -47,16 +55,26 @@ def reproduce(
         identity = result_identity(asked.name, settings, contents)
         record = asked.run(settings, on_progress)
         if asked.full is not None:
-            record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
+            record.attrs["size"] = (
+                "quick"
+                if settings == asked.settings()
+                else "full"
+                if settings == asked.full
+                else "own"
+            )
         record.attrs["contents"] = json.dumps(contents)
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         as_designed = asked.name in SYNTHETIC and settings == asked.settings()
-        outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record), as_designed)
+        outcome = Outcome(
+            asked.name, told["statement"], folder, record, _claimed(asked, record), as_designed
+        )
         if settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        asked.write(unfinished, record, outcome.claims, told | {"command": by, "identity": identity})
+        asked.write(
+            unfinished, record, outcome.claims, told | {"command": by, "identity": identity}
+        )
     return outcome
 
 
@@ -65,7 +83,9 @@ def _claimed(asked: Experiment, record: Any) -> list[Claim]:
     claims = list(given) if isinstance(given, Iterable) else [given]
     for claim in claims:
         if not isinstance(claim, Claim):
-            raise InputError(f"`claims` of {asked.name} must give claims, which a Case makes; it gave {shortened(claim)}.")
+            raise InputError(
+                f"`claims` of {asked.name} must give claims, which a Case makes; it gave {shortened(claim)}."
+            )
     return claims
 
 
@@ -75,8 +95,8 @@ class _StartedError(Exception):
 
 @contextmanager
 def _values_first(asked: Experiment, settings: Any) -> Iterator[None]:
-    """Where results of other settings are in the way, settings that cannot be run are refused first: experiments look at them
-    before they first report progress.
+    """Where results of other settings are in the way, settings that cannot be run are refused
+    first: experiments look at them before they first report progress.
     """
 
     def started(fraction: float) -> None:
@@ -85,14 +105,18 @@ def _values_first(asked: Experiment, settings: Any) -> Iterator[None]:
     try:
         yield
     except OtherResultError:
-        if asked.name in SYNTHETIC:  # which begin at once; others may read a text, or train, before they report
+        if (
+            asked.name in SYNTHETIC
+        ):  # which begin at once; others may read a text, or train, before they report
             with suppress(_StartedError):
                 asked.run(settings, started)
         raise
 
 
 class Job(NamedTuple):
-    """One of several experiments: its name, its settings (None: the default) and the command that asks for just this one."""
+    """One of several experiments: its name, its settings (None: the default) and the command that
+    asks for just this one.
+    """
 
     name: str
     config: Any
@@ -102,15 +126,22 @@ class Job(NamedTuple):
 def reproduce_all(
     jobs: Sequence[Job], out: Path, on_progress: Callable[..., None] = silent, replace: bool = False
 ) -> Iterator[Outcome]:
-    """Several experiments, as they finish: at once, one to a core, the longest first. If any is on text and there are fewer than
-    cores, one after the other: those on text spread their own runs over all cores. `on_progress` is told the fraction and what is
-    under way.
+    """Several experiments, as they finish: at once, one to a core, the longest first. If any is on
+    text and there are fewer than cores, one after the other: those on text spread their own runs
+    over all cores. `on_progress` is told the fraction and what is under way.
     """
     several = len(jobs) > 1 and (all(job.name in SYNTHETIC for job in jobs) or len(jobs) >= cores())
     at_once = cores() if several else 1
     if at_once == 1:
         for job in jobs:
-            yield reproduce(job.name, out, job.config, job.command, partial(on_progress, label=job.name), replace)
+            yield reproduce(
+                job.name,
+                out,
+                job.config,
+                job.command,
+                partial(on_progress, label=job.name),
+                replace,
+            )
         return
     for job in jobs:  # before the work of minutes
         in_the_way = not replace and (out / job.name).exists()
@@ -124,7 +155,10 @@ def reproduce_all(
     try:
         with closing(computed(partial(_in_process, out, replace), in_turn, at_once)) as coming:
             for done, outcome in enumerate(coming, 1):
-                on_progress(done / len(jobs), label=f"{done} of {len(jobs)} experiments; the report comes last")
+                on_progress(
+                    done / len(jobs),
+                    label=f"{done} of {len(jobs)} experiments; the report comes last",
+                )
                 yield outcome
     finally:
         if out.is_dir():
@@ -140,13 +174,19 @@ def _in_process(out: Path, replace: bool, worker: Worker, job: Job) -> Outcome:
 
 @contextmanager
 def _own_mistakes(file: str) -> Iterator[None]:
-    """A mistake in a user's own file is a sentence with its line; one of Saccade's stays a traceback."""
+    """A mistake in a user's own file is a sentence with its line; one of Saccade's stays a
+    traceback.
+    """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == file]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if file and frame.filename == file
+        ]
         if not lines and not file:
             raise
         where = f"{file}, line {lines[-1]}" if lines else f"what {file} gives cannot be used"
@@ -154,7 +194,9 @@ def _own_mistakes(file: str) -> Iterator[None]:
 
 
 def _find_texts(config: Any) -> None:
-    """Find, or fetch, the texts an experiment names before its processes start: a missing one is one sentence then."""
+    """Find, or fetch, the texts an experiment names before its processes start: a missing one is
+    one sentence then.
+    """
     for name in (*getattr(config, "texts", ()), getattr(config, "text", "")):
         if name:
             found_source(name)

@@ -1,12 +1,15 @@
-r"""The Scan-and-Snap side of a forecast: which tokens gain attention, which lose it, in what order and by when.
+r"""The Scan-and-Snap side of a forecast: which tokens gain attention, which lose it, in what order
+and by when.
 
-The path is the population flow of the pairwise model on the classes, at the rates given: plain gradient descent without its
-noise. [tian2023] proves signs and order under assumptions that real data rarely meet; the flow needs none of them but the class
-model itself. The times of scanning and snapping are closed forms, in the time of each query's own draws: a class that comes every
-1/P(n) steps has $t_0' = \ln M / (\eta_Y P(n))$ and $t_0 = 2(1+\omega_1)\,t_0'$ [tian2023, Lemma 9, with 1/P(n) for K].
+The path is the population flow of the pairwise model on the classes, at the rates given: plain
+gradient descent without its noise. [tian2023] proves signs and order under assumptions that real
+data rarely meet; the flow needs none of them but the class model itself. The times of scanning and
+snapping are closed forms, in the time of each query's own draws: a class that comes every 1/P(n)
+steps has $t_0' = \ln M / (\eta_Y P(n))$ and $t_0 = 2(1+\omega_1)\,t_0'$ [tian2023, Lemma 9, with
+1/P(n) for K].
 
-A token is *distinct* for a query if one of the query's classes alone shows it, as in the paper. A query with a single class is
-compared with all other classes.
+A token is *distinct* for a query if one of the query's classes alone shows it, as in the paper. A
+query with a single class is compared with all other classes.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from saccade.observe.measures import class_attention
 from saccade.theory import scan_and_snap as theory
 
 Array = NDArray[np.float64]
-# Times the middle one of the queries' snaps: by then attention has made most of its way, and goes on as ln ln t. In text, where
-# classes differ little, the flow becomes stiff as it goes on and costs as much as the steps it stands for; so not the latest snap.
+# Times the middle one of the queries' snaps: by then attention has made most of its way, and goes
+# on as ln ln t. In text, where classes differ little, the flow becomes stiff as it goes on and
+# costs as much as the steps it stands for; so not the latest snap.
 _BEYOND = 2.0
 _N_TIMES = 120
 _TIE = 1e-9  # probabilities read from a file count as equal
@@ -63,20 +67,35 @@ def attention_order(
     )
     queries, shown = np.unique(classes.query), np.flatnonzero(classes.token_prob.any(axis=0))
     logits = path.attention_logits.values[:, :, shown]
-    attention = np.stack([_mean_attention(classes, query, logits[:, row], shown) for row, query in enumerate(queries)], axis=1)
+    attention = np.stack(
+        [
+            _mean_attention(classes, query, logits[:, row], shown)
+            for row, query in enumerate(queries)
+        ],
+        axis=1,
+    )
     time = path.time.values
     return {
         "time": time,
         "query": _named(classes, queries),
         "token": _named(classes, shown),
-        "query_weight": (("query",), np.array([classes.class_weight[classes.query == query].sum() for query in queries])),
+        "query_weight": (
+            ("query",),
+            np.array([classes.class_weight[classes.query == query].sum() for query in queries]),
+        ),
         "gain_path": (("time", "query", "token"), logits),
         "gain": (("query", "token"), logits[-1]),
         "attention_path": (("time", "query", "token"), attention),
         "attention_start": (("query", "token"), attention[0]),
         "attention_end": (("query", "token"), attention[-1]),
-        "distinct": (("query", "token"), np.stack([distinct_tokens(classes, query)[shown] for query in queries])),
-        "half_way_time": (("query",), np.array([half_way_time(time, attention[:, row]) for row in range(len(queries))])),
+        "distinct": (
+            ("query", "token"),
+            np.stack([distinct_tokens(classes, query)[shown] for query in queries]),
+        ),
+        "half_way_time": (
+            ("query",),
+            np.array([half_way_time(time, attention[:, row]) for row in range(len(queries))]),
+        ),
         "scan_time": (("query",), times.scan),
         "snap_time": (("query",), times.snap),
     }
@@ -84,7 +103,9 @@ def attention_order(
 
 def clock(classes: SequenceClasses, *, lr_decoder: float) -> Clock:
     """Of each query's most frequent class, the first of its classes to scan and to snap."""
-    weight = np.array([classes.class_weight[classes.query == query].max() for query in np.unique(classes.query)])
+    weight = np.array(
+        [classes.class_weight[classes.query == query].max() for query in np.unique(classes.query)]
+    )
     n_vocab = max(classes.n_vocab, _LEAST_VOCABULARY)
     each = {"n_vocab": n_vocab, "n_classes": 1, "lr_decoder": lr_decoder}
     return Clock(theory.scan_time(**each) / weight, theory.snap_time(**each) / weight)  # type: ignore[arg-type]
@@ -99,11 +120,18 @@ def distinct_tokens(classes: SequenceClasses, query: int) -> NDArray[np.bool_]:
     return (best > 0) & (others <= _TIE * best)
 
 
-def _mean_attention(classes: SequenceClasses, query: int, logits: Array, shown: NDArray[np.int64]) -> Array:
-    """Attention of a query on each token shown (time, token), mean over its classes by their weight, contexts infinitely long."""
+def _mean_attention(
+    classes: SequenceClasses, query: int, logits: Array, shown: NDArray[np.int64]
+) -> Array:
+    """Attention of a query on each token shown (time, token), mean over its classes by their
+    weight, contexts infinitely long.
+    """
     mine = np.flatnonzero(classes.query == query)
     weight = classes.class_weight[mine] / classes.class_weight[mine].sum()
-    parts = (w * class_attention(logits, classes.token_prob[n, shown]) for w, n in zip(weight, mine, strict=True))
+    parts = (
+        w * class_attention(logits, classes.token_prob[n, shown])
+        for w, n in zip(weight, mine, strict=True)
+    )
     return np.sum(list(parts), axis=0)
 
 

@@ -19,16 +19,32 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
         tyro.MISSING,
         "name or path of a text, or a CSV file of classes or of a transition table",
     ),
-    "queries": (str, "8", "for a text: number of query tokens (the most frequent ones), or their names, separated by commas"),
-    "lr_decoder": (float, 1.0, "learning rate of the decoder (chains: of embedding and projection)"),
+    "queries": (
+        str,
+        "8",
+        "for a text: number of query tokens (the most frequent ones), or their names, separated by commas",
+    ),
+    "lr_decoder": (
+        float,
+        1.0,
+        "learning rate of the decoder (chains: of embedding and projection)",
+    ),
     "lr_attention": (float, 1.0, "learning rate of attention (chains: of query and key matrices)"),
     "init_scale": (float, 1e-3, "standard deviation of the initial weights"),
-    "steps": (float | None, None, "number of training steps to predict; default: twice the median snap time of the queries"),
+    "steps": (
+        float | None,
+        None,
+        "number of training steps to predict; default: twice the median snap time of the queries",
+    ),
     "context": (float | None, None, "tokens in a training context, to check the assumptions"),
     "width": (int, 8, "width of embedding, queries and keys"),
     "scaled": (bool, False, "divide attention logits by the square root of the width"),
     "n_vocab": (int | None, None, "for a text: size of the vocabulary"),
-    "n_tokens": (int, 500, "for a text: tokens counted one by one before a query; rarer ones become one"),
+    "n_tokens": (
+        int,
+        500,
+        "for a text: tokens counted one by one before a query; rarer ones become one",
+    ),
     "n_windows": (int, 20_000, "for a text: windows counted, as far as it has so many"),
     "tokenizer": (str, "word", "for a text: word, bpe, character, or a tokenizer.json"),
     "out": (Path, Path("results"), "folder to write results to"),
@@ -50,7 +66,12 @@ def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Datase
         n_tokens=options.n_tokens,
         n_windows=options.n_windows,
         context=options.context,
-        model=Embedded(d_model=options.width, d_key=options.width, init_scale=options.init_scale, scaled=options.scaled),
+        model=Embedded(
+            d_model=options.width,
+            d_key=options.width,
+            init_scale=options.init_scale,
+            scaled=options.scaled,
+        ),
         on_progress=on_progress,
     )
 
@@ -66,7 +87,11 @@ def _source(options: Any) -> Any:
 
 def _queries(text: str) -> int | list[str]:
     """A number of queries, or their names separated by commas."""
-    return int(text) if text.strip().isdecimal() else [name.strip() for name in text.split(",") if name.strip()]
+    return (
+        int(text)
+        if text.strip().isdecimal()
+        else [name.strip() for name in text.split(",") if name.strip()]
+    )
 
 
 def answered(record: xr.Dataset, options: Any) -> int:

@@ -1,4 +1,6 @@
-"""Write a forecast to OUT/forecast/NAME, atomically: record, table, page, figure, and what a report says of it."""
+"""Write a forecast to OUT/forecast/NAME, atomically: record, table, page, figure, and what a report
+says of it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def write_forecast(record: xr.Dataset, out: str | Path) -> Path:
-    """The folder that was written, named after the source; an earlier one gives way when all is there."""
+    """The folder that was written, named after the source; an earlier one gives way when all is
+    there.
+    """
     source = parsed_json(record.attrs["config"])["source"]
     name = re.sub(r"[^\w.-]+", "-", source).strip("-.") or "forecast"
     folder = Path(out) / "forecast" / name

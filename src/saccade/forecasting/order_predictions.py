@@ -28,11 +28,17 @@ _ADAM_CLOCK = "does not carry over: a step of Adam is not the rate times the gra
 
 def order_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
     frequent = np.argsort(-record.query_weight.values, kind="stable")
-    said = [sentence for row in frequent for sentence in _of_query(record.isel(query=int(row)), conditions)]
+    said = [
+        sentence
+        for row in frequent
+        for sentence in _of_query(record.isel(query=int(row)), conditions)
+    ]
     return [*said, _clock(record, conditions)]
 
 
-def class_conditions(classes: SequenceClasses, *, lr_decoder: float, lr_attention: float, context: float) -> list[Condition]:
+def class_conditions(
+    classes: SequenceClasses, *, lr_decoder: float, lr_attention: float, context: float
+) -> list[Condition]:
     """What the theorems assume of these classes, rates and contexts."""
     return theory.check_assumptions(
         classes.token_prob,
@@ -46,8 +52,13 @@ def class_conditions(classes: SequenceClasses, *, lr_decoder: float, lr_attentio
 
 
 def ranked(query: xr.Dataset, *, distinct: bool) -> list[str]:
-    """Distinct tokens that gain, most first; or others that lose, most first. Only tokens that the query's contexts show."""
-    gain, mine = query.gain.values, (query.distinct.values == distinct) & (query.attention_start.values > 0)
+    """Distinct tokens that gain, most first; or others that lose, most first. Only tokens that the
+    query's contexts show.
+    """
+    gain, mine = (
+        query.gain.values,
+        (query.distinct.values == distinct) & (query.attention_start.values > 0),
+    )
     order = np.argsort(-gain if distinct else gain, kind="stable")
     wanted = mine & (gain > 0 if distinct else gain < 0)
     return [str(query.token.values[i]) for i in order if wanted[i]]
@@ -58,14 +69,18 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
     gaining, losing = ranked(query, distinct=True), ranked(query, distinct=False)
     distinct = query.distinct.values & (query.attention_start.values > 0)
     others = ~query.distinct.values & (query.attention_start.values > 0)
-    start, end = (float(query[part].values[others].sum()) for part in ("attention_start", "attention_end"))
+    start, end = (
+        float(query[part].values[others].sum()) for part in ("attention_start", "attention_end")
+    )
     order = (
         f"distinct tokens gain attention in this order: {listed(gaining, LISTED)}"
         if gaining
         else "no distinct token gains attention"
     )
     loss = (
-        f"of the other tokens these lose attention first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
+        f"of the other tokens these lose attention first: {listed(losing, LISTED)}"
+        if losing
+        else "no other token loses attention"
     )
     return [
         Prediction(
@@ -84,7 +99,9 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
             method=FLOW,
             source="[tian2023, Theorem 2(b) and Corollary 2]",
             under_adam=_ADAM_LOSS,
-            assumptions=chosen(conditions, ("Assumption 1", "Assumption 2", "Theorem 2", "Corollary 2")),
+            assumptions=chosen(
+                conditions, ("Assumption 1", "Assumption 2", "Theorem 2", "Corollary 2")
+            ),
         ),
     ]
 
@@ -97,12 +114,22 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
     scan, snap = record.scan_time.values, record.snap_time.values
     first, last = int(snap.argmin()), int(snap.argmax())
     names = [str(name) for name in record["query"].values]
-    latest = "" if math.isclose(snap[first], snap[last]) else f'; of "{names[last]}" last, at step {snap[last]:.3g}'
+    latest = (
+        ""
+        if math.isclose(snap[first], snap[last])
+        else f'; of "{names[last]}" last, at step {snap[last]:.3g}'
+    )
     horizon = float(record.time.values[-1])
     late = [
-        f"{what} of {(times > horizon).sum()}" for what, times in (("end of scan", scan), ("snap", snap)) if (times > horizon).any()
+        f"{what} of {(times > horizon).sum()}"
+        for what, times in (("end of scan", scan), ("snap", snap))
+        if (times > horizon).any()
     ]
-    unseen = f"; beyond the {horizon:.3g} steps of the forecast: {', '.join(late)} of {len(scan)} queries" if late else ""
+    unseen = (
+        f"; beyond the {horizon:.3g} steps of the forecast: {', '.join(late)} of {len(scan)} queries"
+        if late
+        else ""
+    )
     return Prediction(
         about="timing",
         topic="timing",

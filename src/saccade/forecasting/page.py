@@ -1,6 +1,7 @@
 """A forecast for people to read: a page of Markdown, and the table of its numbers.
 
-Queries come first, the most frequent on top, then the stages in order of time; unmet assumptions are listed once, at the end.
+Queries come first, the most frequent on top, then the stages in order of time; unmet assumptions
+are listed once, at the end.
 """
 
 from __future__ import annotations
@@ -51,11 +52,16 @@ def page(record: xr.Dataset) -> str:
 def told(record: xr.Dataset) -> dict[str, str]:
     """What is predicted of each query and stage."""
     said = predictions(record)
-    return {about: "; ".join(one.text for one in said if one.about == about) for about in dict.fromkeys(one.about for one in said)}
+    return {
+        about: "; ".join(one.text for one in said if one.about == about)
+        for about in dict.fromkeys(one.about for one in said)
+    }
 
 
 def events(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Times with a name: of each query of a class model, and of the stages of a chain (first start)."""
+    """Times with a name: of each query of a class model, and of the stages of a chain (first
+    start).
+    """
     names = {"scan_time": "scanning ends", "snap_time": "snap"}
     rows: list[dict[str, Any]] = [
         {"event": name, "query": str(query), "time": float(time)}
@@ -65,14 +71,18 @@ def events(record: xr.Dataset) -> list[dict[str, Any]]:
     ]
     stages = {"plateau_time": "unigram plateau", "focus_onset": "focus begins"}
     rows += [
-        {"event": name, "query": "", "time": float(record[event].values[0])} for event, name in stages.items() if event in record
+        {"event": name, "query": "", "time": float(record[event].values[0])}
+        for event, name in stages.items()
+        if event in record
     ]
     return sorted((row for row in rows if math.isfinite(row["time"])), key=lambda row: row["time"])
 
 
 def _assumptions(said: list[Prediction]) -> list[str]:
     """How many there are, and each that is not met, with its number and bound."""
-    opening, *unmet = tally("These predictions", [condition for one in said for condition in one.assumptions]) or ["All are met."]
+    opening, *unmet = tally(
+        "These predictions", [condition for one in said for condition in one.assumptions]
+    ) or ["All are met."]
     return ["## Assumptions", "", opening, "", *(f"- {sentence}" for sentence in unmet)]
 
 
@@ -81,12 +91,16 @@ def _adam(said: list[Prediction]) -> list[str]:
     answers: dict[str, list[str]] = {}
     for one in said:
         answers.setdefault(one.under_adam, []).append(one.topic)
-    lines = [f"- {', '.join(dict.fromkeys(topics))}: {answer}" for answer, topics in answers.items()]
+    lines = [
+        f"- {', '.join(dict.fromkeys(topics))}: {answer}" for answer, topics in answers.items()
+    ]
     return ["## Under Adam", "", *lines]
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Every number behind the page: gains by query in order of rank, times and rates, the stages of every token."""
+    """Every number behind the page: gains by query in order of rank, times and rates, the stages of
+    every token.
+    """
     return [*_gains(record), *_times(record)]
 
 
@@ -104,15 +118,26 @@ def _gains(record: xr.Dataset) -> list[dict[str, Any]]:
         for rank, i in enumerate((-query.gain.values).argsort(kind="stable"), start=1):
             if query.attention_start.values[i] > 0:
                 kind = "distinct" if query.distinct.values[i] else "not distinct"
-                rows.append(_row("gain", str(name), str(query.token.values[i]), rank, float(query.gain.values[i]), kind))
+                rows.append(
+                    _row(
+                        "gain",
+                        str(name),
+                        str(query.token.values[i]),
+                        rank,
+                        float(query.gain.values[i]),
+                        kind,
+                    )
+                )
         rows += [
-            _row("time", str(name), "", "", float(query[event]), event) for event in ("half_way_time", "scan_time", "snap_time")
+            _row("time", str(name), "", "", float(query[event]), event)
+            for event in ("half_way_time", "scan_time", "snap_time")
         ]
     return rows
 
 
 def _told(query: xr.Dataset) -> list[dict[str, Any]]:
-    """Words of a text in the order of their gains: all that the query's windows show, and whether they can be told.
+    """Words of a text in the order of their gains: all that the query's windows show, and whether
+    they can be told.
 
     Ranks are left out where halves of the text agree too little on them.
     """
@@ -122,9 +147,13 @@ def _told(query: xr.Dataset) -> list[dict[str, Any]]:
     name, has_ranks = str(query["query"].values), float(query.gain_agreement) >= HALVES
     ranks = range(1, len(order) + 1) if has_ranks else [""] * len(order)
     rows = [
-        _row("gain", name, str(query.token.values[i]), rank, float(gain[i]), kinds[i]) for rank, i in zip(ranks, order, strict=True)
+        _row("gain", name, str(query.token.values[i]), rank, float(gain[i]), kinds[i])
+        for rank, i in zip(ranks, order, strict=True)
     ]
-    return [*rows, *(_row("agreement", name, "", "", float(query[kind]), kind) for kind in _AGREEMENT)]
+    return [
+        *rows,
+        *(_row("agreement", name, "", "", float(query[kind]), kind) for kind in _AGREEMENT),
+    ]
 
 
 def _times(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -132,7 +161,10 @@ def _times(record: xr.Dataset) -> list[dict[str, Any]]:
     rows = [_row("rate", name, "", "", float(record[name]), name) for name in rates]
     for name in _EVENTS:
         if name in record:
-            rows += [_row("time", f"start {start}", "", "", float(value), name) for start, value in enumerate(record[name].values)]
+            rows += [
+                _row("time", f"start {start}", "", "", float(value), name)
+                for start, value in enumerate(record[name].values)
+            ]
     for name in ("turn_time", "gone_time", "turn_height") if "turn_time" in record else ():
         for word, value in zip(record.word.values, record[name].values[0], strict=True):
             if not math.isnan(value):

@@ -1,7 +1,8 @@
-"""A prediction of a forecast: a sentence, its source, its assumptions, and whether it carries over to Adam.
+"""A prediction of a forecast: a sentence, its source, its assumptions, and whether it carries over
+to Adam.
 
-Assumptions are those of the papers, with the numbers of this source. A prediction may be right even if some are not met;
-`saccade reproduce forecast` measures how good predictions are.
+Assumptions are those of the papers, with the numbers of this source. A prediction may be right even
+if some are not met; `saccade reproduce forecast` measures how good predictions are.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from typing import Any
 
 from saccade.theory.condition import Condition
 
-CLOSED_FORM, FLOW, RANK_ONE = "closed form", "population flow of the classes", "rank-one flow from random starts"
+CLOSED_FORM, FLOW, RANK_ONE = (
+    "closed form",
+    "population flow of the classes",
+    "rank-one flow from random starts",
+)
 DECODER_FIRST = "attention's force along the decoder's path"
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """`about` groups predictions: a query or a stage. `topic` is what it is on, `under_adam` what Adam leaves of it."""
+    """`about` groups predictions: a query or a stage. `topic` is what it is on, `under_adam` what
+    Adam leaves of it.
+    """
 
     about: str
     topic: str
@@ -43,7 +50,9 @@ def prediction_of(entry: dict[str, Any]) -> Prediction:
 
 def chosen(conditions: Iterable[Condition], prefixes: Sequence[str]) -> tuple[Condition, ...]:
     """The conditions whose names begin with one of `prefixes`."""
-    return tuple(condition for condition in conditions if condition.name.startswith(tuple(prefixes)))
+    return tuple(
+        condition for condition in conditions if condition.name.startswith(tuple(prefixes))
+    )
 
 
 def listed(words: Sequence[str], most: int = 6) -> str:
@@ -59,4 +68,8 @@ def spread(values: Sequence[float]) -> str:
     if not times:
         return "never"
     middle = times[len(times) // 2]
-    return f"{middle:.3g}" if f"{times[0]:.3g}" == f"{times[-1]:.3g}" else f"{middle:.3g} ({times[0]:.3g} to {times[-1]:.3g})"
+    return (
+        f"{middle:.3g}"
+        if f"{times[0]:.3g}" == f"{times[-1]:.3g}"
+        else f"{middle:.3g} ({times[0]:.3g} to {times[-1]:.3g})"
+    )

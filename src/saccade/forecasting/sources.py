@@ -1,4 +1,5 @@
-"""What a forecast is made from: the user's data, turned into windows, sequence classes or a Markov chain.
+"""What a forecast is made from: the user's data, turned into windows, sequence classes or a Markov
+chain.
 
 | source                                           | attention from              | stages from a chain               |
 |--------------------------------------------------|-----------------------------|-----------------------------------|
@@ -40,8 +41,12 @@ class Statistics:
     corpus: Corpus | None = None
 
 
-def statistics(source: Any, *, window: int, n_windows: int, n_tokens: int, n_chain: int) -> Statistics:
-    """The statistics of `source`; the other arguments say what is counted in a text and do nothing for the rest."""
+def statistics(
+    source: Any, *, window: int, n_windows: int, n_tokens: int, n_chain: int
+) -> Statistics:
+    """The statistics of `source`; the other arguments say what is counted in a text and do nothing
+    for the rest.
+    """
     if isinstance(source, Statistics):
         return source
     if isinstance(source, SequenceClasses):
@@ -68,13 +73,21 @@ def check_words(corpus: Corpus, queries: Sequence[str | int]) -> None:
         )
     for query in queries:
         if isinstance(query, bool) or not isinstance(query, str | numbers.Integral):
-            raise InputError(f"`queries` must list words of the text, or their ids; got {shortened(query)}.")
+            raise InputError(
+                f"`queries` must list words of the text, or their ids; got {shortened(query)}."
+            )
         if not isinstance(query, str) or query in corpus.vocabulary:
             continue
-        rare = ", or only among the rare words that became one (`n_vocab`, `--n-vocab`)" if _has_unknown(corpus) else ""
+        rare = (
+            ", or only among the rare words that became one (`n_vocab`, `--n-vocab`)"
+            if _has_unknown(corpus)
+            else ""
+        )
         near = difflib.get_close_matches(query, corpus.vocabulary[:5000], n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"`queries`: {shortened(query)} is not in the text {corpus.name}{rare}.{hint}")
+        raise InputError(
+            f"`queries`: {shortened(query)} is not in the text {corpus.name}{rare}.{hint}"
+        )
 
 
 def _has_unknown(corpus: Corpus) -> bool:
@@ -83,7 +96,10 @@ def _has_unknown(corpus: Corpus) -> bool:
 
 def _windows(corpus: Corpus, window: int, n_windows: int) -> Windows:
     """At most `n_windows`; those of a text too short for so many overlap."""
-    n_context, wanted = checked_count("window", window, high=len(corpus.train) - 2), checked_count("n_windows", n_windows)
+    n_context, wanted = (
+        checked_count("window", window, high=len(corpus.train) - 2),
+        checked_count("n_windows", n_windows),
+    )
     n_places = len(corpus.train) - n_context - 1
     stride = max(1, min(n_context + 2, n_places // wanted))
     return corpus.windows(n_context, n_windows=min(wanted, -(-n_places // stride)), stride=stride)
@@ -93,7 +109,9 @@ def _corpus(source: Any) -> Corpus:
     try:
         from saccade.data.text.corpus import Corpus, corpus
     except ModuleNotFoundError as error:
-        raise InputError(f"a forecast from text needs {error.name}: pip install '.[text]' in the folder of Saccade.") from None
+        raise InputError(
+            f"a forecast from text needs {error.name}: pip install '.[text]' in the folder of Saccade."
+        ) from None
     if isinstance(source, Corpus):
         return source
     if isinstance(source, str | Path):
@@ -105,7 +123,9 @@ def _corpus(source: Any) -> Corpus:
 
 
 def _of_table(path: Path) -> Statistics:
-    """A table with a column `class` holds sequence classes; any other is read as a transition table."""
+    """A table with a column `class` holds sequence classes; any other is read as a transition
+    table.
+    """
     if "class" in next(csv_rows(path, "a table"), []):
         return Statistics(path.stem, classes=SequenceClasses.from_csv(path))
     return Statistics(path.stem, chain=MarkovChain.from_csv(path))

@@ -1,7 +1,8 @@
 """Sentences of the Focus-and-Dilution side, from the record of a forecast: one for each stage.
 
-What Adam keeps is what experiments/focus_and_dilution/focus_dilution_adam.py measures: mini-batches of Adam focus on the most
-frequent token, all queries at once and far more than the flow does, then dilute; without noise it mostly stays frozen.
+What Adam keeps is what experiments/focus_and_dilution/focus_dilution_adam.py measures: mini-batches
+of Adam focus on the most frequent token, all queries at once and far more than the flow does, then
+dilute; without noise it mostly stays frozen.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def chain_conditions(
 
 
 def stage_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
-    data, first = chosen(conditions, ("data",)), chosen(conditions, ("data, stationary", "stage I,"))
+    data, first = (
+        chosen(conditions, ("data",)),
+        chosen(conditions, ("data, stationary", "stage I,")),
+    )
     frequent = str(record.word.values[int(record.frequency.values.argmax())])
     said = [
         _said("condensation", _condensation(record), CLOSED_FORM, "[chen2026, Theorem 3.2]", first),
@@ -69,12 +73,18 @@ def stage_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[P
         _said("focus", _focus(record), RANK_ONE, "[chen2026, Propositions 3.3, 3.4]", linear),
         _said("dilution", _dilution(record), RANK_ONE, "[chen2026, Proposition 3.6]", linear),
         _said(
-            "next direction", _next(record), "rule s1(B) at the end of the rank-one flow", "[derived, next-direction rule]", opening
+            "next direction",
+            _next(record),
+            "rule s1(B) at the end of the rank-one flow",
+            "[derived, next-direction rule]",
+            opening,
         ),
     ]
 
 
-def _said(about: str, text: str, method: str, source: str, assumptions: tuple[Condition, ...]) -> Prediction:
+def _said(
+    about: str, text: str, method: str, source: str, assumptions: tuple[Condition, ...]
+) -> Prediction:
     return Prediction(about, about, text, method, source, _ADAM[about], assumptions)
 
 
@@ -92,7 +102,11 @@ def _sign(record: xr.Dataset, frequent: str) -> str:
     rate, sign = float(record.focus_rate), int(record.focus_sign)
     if sign == 0:
         return "attention turns neither to frequent tokens nor away from them"
-    way = f'to the most frequent token, "{frequent}"' if sign > 0 else f'away from the most frequent token, "{frequent}"'
+    way = (
+        f'to the most frequent token, "{frequent}"'
+        if sign > 0
+        else f'away from the most frequent token, "{frequent}"'
+    )
     return f"attention first turns {way}; once the plateau is reached query and key grow at rate {abs(rate):.3g} per step"
 
 
@@ -114,7 +128,9 @@ def _dilution(record: xr.Dataset) -> str:
     earliest = np.nanmin(record.turn_time.values[:, turned], axis=1)
     gone = record.gone_time.values[:, turned]
     ends = (
-        f"; the first is back at its share at step {spread(np.nanmin(gone, axis=1))}" if np.isfinite(gone).any(axis=1).all() else ""
+        f"; the first is back at its share at step {spread(np.nanmin(gone, axis=1))}"
+        if np.isfinite(gone).any(axis=1).all()
+        else ""
     )
     return f"queries begin to turn back at step {spread(earliest)}, {turned.sum()} of {len(turned)} of them{ends}"
 
@@ -122,7 +138,10 @@ def _dilution(record: xr.Dataset) -> str:
 def _next(record: xr.Dataset) -> str:
     pattern, words = record.next_embedding.values, record.word.values
     order = np.argsort(-pattern, kind="stable")
-    ahead, behind = [str(words[i]) for i in order[:3] if pattern[i] > 0], [str(words[i]) for i in order[::-1][:3] if pattern[i] < 0]
+    ahead, behind = (
+        [str(words[i]) for i in order[:3] if pattern[i] > 0],
+        [str(words[i]) for i in order[::-1][:3] if pattern[i] < 0],
+    )
     rate = float(record.next_rate)
     if not ahead or not behind or not rate > _ROUNDING * float(record.condensation_rate):
         return "no second embedding direction opens"

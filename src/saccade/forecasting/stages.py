@@ -1,4 +1,5 @@
-r"""The Focus-and-Dilution side of a forecast: condensation, focus, dilution, next direction, each with its time.
+r"""The Focus-and-Dilution side of a forecast: condensation, focus, dilution, next direction, each
+with its time.
 
 | what                          | from                                                                                            |
 |-------------------------------|-------------------------------------------------------------------------------------------------|
@@ -7,8 +8,9 @@ r"""The Focus-and-Dilution side of a forecast: condensation, focus, dilution, ne
 | plateau, focus, dilution      | the rank-one flow from the same starts (`starts.py`): 2d + 2 unknowns for the whole first cycle |
 | next direction                | the rule s1(B) at the end of the rank-one flow                                                  |
 
-Times are steps of gradient descent at the given rates, which the rates already scale: a rate twice as large halves them. The first
-cycle only: after the second direction has opened the rank-one flow is no guide.
+Times are steps of gradient descent at the given rates, which the rates already scale: a rate twice
+as large halves them. The first cycle only: after the second direction has opened the rank-one flow
+is no guide.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ Array = NDArray[np.float64]
 _BEYOND = 3.0  # the flow is followed to this many times the last crossing to first order, which drift.py has right to about a third
 _N_TIMES = 600  # log-spaced: a step is 2 % of the time over the usual five decades
 _RTOL = 1e-6  # times on six Zipf tokens and on 64 words are the same, to all digits sampled, at 1e-5 and at 1e-8
-_SEEN = 1e-5  # height of a focus that is none of the start's: a start of 1e-2 moves attention by 1e-8
+_SEEN = (
+    1e-5  # height of a focus that is none of the start's: a start of 1e-2 moves attention by 1e-8
+)
 
 
 class Rates(NamedTuple):
@@ -44,11 +48,20 @@ class Rates(NamedTuple):
     phi_scale: float
 
 
-def stages(chain: MarkovChain, model: Embedded, *, lr_decoder: float, lr_attention: float, starts: int) -> dict[str, Any]:
-    """Variables of the record; `start` is the axis of random starts, `word` that of the chain's tokens."""
+def stages(
+    chain: MarkovChain, model: Embedded, *, lr_decoder: float, lr_attention: float, starts: int
+) -> dict[str, Any]:
+    """Variables of the record; `start` is the axis of random starts, `word` that of the chain's
+    tokens.
+    """
     rates = Rates(lr_decoder, lr_attention, model.phi_scale)
     mu_0 = theory.condensation_rate(stationary=chain.stationary, lr_decoder=lr_decoder)
-    rate = theory.focus_rate(stationary=chain.stationary, transition=chain.transition, phi_scale=rates.phi_scale) * lr_attention
+    rate = (
+        theory.focus_rate(
+            stationary=chain.stationary, transition=chain.transition, phi_scale=rates.phi_scale
+        )
+        * lr_attention
+    )
     constant: dict[str, Any] = {
         "condensation_rate": mu_0,
         "focus_rate": rate,
@@ -59,23 +72,38 @@ def stages(chain: MarkovChain, model: Embedded, *, lr_decoder: float, lr_attenti
         return constant
     runs = [_first_cycle(chain, model, rates, seed) for seed in range(starts)]
     times: dict[str, Any] = {
-        name: (("start",), np.array([run[name] for run in runs])) for name in ("condensed_time", "half_time", "plateau_time")
+        name: (("start",), np.array([run[name] for run in runs]))
+        for name in ("condensed_time", "half_time", "plateau_time")
     }
-    times |= {name: (("start",), np.array([run[name] for run in runs])) for name in ("focus_onset", "focus_growth")}
     times |= {
-        name: (("start", "word"), np.array([run[name] for run in runs])) for name in ("turn_time", "gone_time", "turn_height")
+        name: (("start",), np.array([run[name] for run in runs]))
+        for name in ("focus_onset", "focus_growth")
+    }
+    times |= {
+        name: (("start", "word"), np.array([run[name] for run in runs]))
+        for name in ("turn_time", "gone_time", "turn_height")
     }
     shown = runs[0]
-    paths: dict[str, Any] = {name: (("stage_time", "word"), shown[name]) for name in ("on_frequent", "embedding_path")}
+    paths: dict[str, Any] = {
+        name: (("stage_time", "word"), shown[name]) for name in ("on_frequent", "embedding_path")
+    }
     paths["query_path"] = (("stage_time",), shown["query_path"])
-    return constant | times | paths | {"stage_time": shown["time"], **_opening(chain, rates, shown["end"])}
+    return (
+        constant
+        | times
+        | paths
+        | {"stage_time": shown["time"], **_opening(chain, rates, shown["end"])}
+    )
 
 
 def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -> dict[str, Any]:
     """What one random start does until its focus is gone."""
     start = random_start(chain, model, seed)
     half = theory.condensation_time(
-        start.weights.embedding, start.weights.projection, stationary=chain.stationary, lr_decoder=rates.lr_decoder
+        start.weights.embedding,
+        start.weights.projection,
+        stationary=chain.stationary,
+        lr_decoder=rates.lr_decoder,
     )
     path = laboratory.reduced_flow(
         chain,
@@ -97,7 +125,9 @@ def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -
     return {
         "condensed_time": _condensed(chain, rates, start, half),
         "half_time": half,
-        "plateau_time": first_time(time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)),
+        "plateau_time": first_time(
+            time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)
+        ),
         "focus_onset": first_time(time, query >= GROWN * query[0]),
         "focus_growth": exponential_rate(time, np.abs(path.query_scale.values)),
         "query_path": np.abs(path.query_scale.values),
@@ -107,7 +137,9 @@ def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -
         "time": time,
         "on_frequent": on_frequent,
         "embedding_path": path.gamma.values,
-        "end": RankOne(last.gamma.values, last.beta.values, float(last.query_scale), float(last.key_scale)),
+        "end": RankOne(
+            last.gamma.values, last.beta.values, float(last.query_scale), float(last.key_scale)
+        ),
     }
 
 
@@ -115,22 +147,34 @@ def _end(chain: MarkovChain, rates: Rates, start: Start, half: float) -> float:
     """Well past the time at which, to first order, the last query's focus is gone."""
     scaled = rates.phi_scale, rates.lr_attention / rates.lr_decoder
     crossing = theory.crossing_strength(
-        stationary=chain.stationary, transition=chain.transition, phi_scale=scaled[0], rate_ratio=scaled[1]
+        stationary=chain.stationary,
+        transition=chain.transition,
+        phi_scale=scaled[0],
+        rate_ratio=scaled[1],
     )
     largest = np.abs(crossing[np.isfinite(crossing)]).max(initial=1.0)
     grown = abs(start.point.query) + abs(start.point.key)
     rate = theory.drift_exponent(
-        stationary=chain.stationary, transition=chain.transition, phi_scale=rates.phi_scale, lr_attention=rates.lr_attention
+        stationary=chain.stationary,
+        transition=chain.transition,
+        phi_scale=rates.phi_scale,
+        lr_attention=rates.lr_attention,
     )
     focus = max(0.0, np.log(4 * largest / (rates.phi_scale * grown**2))) / rate
     return float(_BEYOND * (max(half, 0.0) + focus) + 10 / rates.lr_decoder)
 
 
 def _condensed(chain: MarkovChain, rates: Rates, start: Start, half: float) -> float:
-    """When the top direction of the embedding has the share that the event finder calls condensed, in the linear flow."""
+    """When the top direction of the embedding has the share that the event finder calls condensed,
+    in the linear flow.
+    """
     times = np.linspace(0, max(2 * half, 1 / rates.lr_decoder), 400)
     grown = theory.linear_weights(
-        times, start.weights.embedding, start.weights.projection, stationary=chain.stationary, lr_decoder=rates.lr_decoder
+        times,
+        start.weights.embedding,
+        start.weights.projection,
+        stationary=chain.stationary,
+        lr_decoder=rates.lr_decoder,
     )
     return first_time(times, top_share(singular_values(grown.embedding)) >= CONDENSED)
 
@@ -141,17 +185,25 @@ def _almost(first: float, last: float) -> float:
 
 
 def _turn(time: Array, height: Array) -> tuple[float, float, float]:
-    """When a focus turns, when it is gone, and its height: the first maximum that later loses a tenth, and zero after it."""
+    """When a focus turns, when it is gone, and its height: the first maximum that later loses a
+    tenth, and zero after it.
+    """
     top = np.maximum.accumulate(height)
     lost = (top > _SEEN) & (height < (1 - TURN) * top)
     if not lost.any():
         return float("nan"), float("nan"), float(height[np.abs(height).argmax()])
     i = int(height[: lost.argmax()].argmax())
-    return float(time[i]), first_time(time, (np.arange(len(time)) > i) & (height <= 0)), float(height[i])
+    return (
+        float(time[i]),
+        first_time(time, (np.arange(len(time)) > i) & (height <= 0)),
+        float(height[i]),
+    )
 
 
 def _opening(chain: MarkovChain, rates: Rates, end: RankOne) -> dict[str, Any]:
-    """The next direction where the rank-one flow has come to: its rate, and what it says of each token."""
+    """The next direction where the rank-one flow has come to: its rate, and what it says of each
+    token.
+    """
     state = theory.RankOneState(end.gamma, end.beta, end.query, end.key)
     one = np.ones(1)
     W0, WQ, WK, W1 = theory.rank_one_weights(state, direction=one, key_direction=one)

@@ -16,7 +16,9 @@ from saccade.theory import focus_and_dilution as theory
 
 
 class Start(NamedTuple):
-    """Weights of one seed, the direction they condense to, their point on the manifold, and the size of W_Q that is not on it."""
+    """Weights of one seed, the direction they condense to, their point on the manifold, and the
+    size of W_Q that is not on it.
+    """
 
     weights: Weights
     direction: NDArray[np.float64]
@@ -26,6 +28,12 @@ class Start(NamedTuple):
 
 def random_start(chain: MarkovChain, model: Embedded, seed: int) -> Start:
     """The start that `saccade.flow` draws for this seed."""
-    weights = model.initial(chain.n_vocab, generator(checked_seed("seed", seed), Purpose.INITIALISATION))
-    alpha, point = theory.rank_one_start(*weights, stationary=chain.stationary, transition=chain.transition)
-    return Start(weights, alpha, RankOne(*point), float(np.sum(weights.query**2) - point.query_scale**2))
+    weights = model.initial(
+        chain.n_vocab, generator(checked_seed("seed", seed), Purpose.INITIALISATION)
+    )
+    alpha, point = theory.rank_one_start(
+        *weights, stationary=chain.stationary, transition=chain.transition
+    )
+    return Start(
+        weights, alpha, RankOne(*point), float(np.sum(weights.query**2) - point.query_scale**2)
+    )

@@ -1,4 +1,6 @@
-"""Sentences of a forecast on a text's attention: one on how far it can be trusted, and one for each query."""
+"""Sentences of a forecast on a text's attention: one on how far it can be trusted, and one for each
+query.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,15 @@ _ENOUGH = 1000  # windows; with fewer, halves of a text agree on little (`saccad
 def text_predictions(record: xr.Dataset, context: float) -> list[Prediction]:
     frequent = np.argsort(-record.query_weight.values, kind="stable")
     conditions = _conditions(record, context)
-    return [_trust(record, conditions), *(_of_query(record.isel(query=int(row)), conditions) for row in frequent)]
+    return [
+        _trust(record, conditions),
+        *(_of_query(record.isel(query=int(row)), conditions) for row in frequent),
+    ]
 
 
 def moving(query: xr.Dataset, *, up: bool) -> list[int]:
-    """Words that gain (or lose) attention first, most first, among those that can be told: by the last step whose sizes are told.
+    """Words that gain (or lose) attention first, most first, among those that can be told: by the
+    last step whose sizes are told.
 
     Later the direction may turn, and sizes are not told.
     """
@@ -40,16 +46,32 @@ def moving(query: xr.Dataset, *, up: bool) -> list[int]:
 
 def first_change(query: xr.Dataset) -> Array:
     """Change of attention (token) by the last step whose sizes are told."""
-    return query.sel(time=float(query.size_until)).attention_path.values - query.attention_path.values[0]
+    return (
+        query.sel(time=float(query.size_until)).attention_path.values
+        - query.attention_path.values[0]
+    )
 
 
 def _conditions(record: xr.Dataset, context: float) -> tuple[Condition, ...]:
     window = float(record.attrs["window"])
     return (
-        at_least("windows counted", float(record.n_windows), _ENOUGH, why="with fewer, words cannot be distinguished"),
-        at_least("order of both paths", float(record.order_agreement.values[-1]), ORDER, "rank correlation at the last step"),
+        at_least(
+            "windows counted",
+            float(record.n_windows),
+            _ENOUGH,
+            why="with fewer, words cannot be distinguished",
+        ),
+        at_least(
+            "order of both paths",
+            float(record.order_agreement.values[-1]),
+            ORDER,
+            "rank correlation at the last step",
+        ),
         at_most(
-            "context of training over the window", context / window, 2.0, why="the forecast is for contexts of the window's length"
+            "context of training over the window",
+            context / window,
+            2.0,
+            why="the forecast is for contexts of the window's length",
         ),
     )
 
@@ -92,7 +114,9 @@ def _ranks(record: xr.Dataset) -> str:
     low, high = (f"{found:.2f}" for found in (known.min(), known.max()))
     agreed = low if low == high else f"{low} to {high}"
     lost = int((known < HALVES).sum())
-    left = f"; below {HALVES:g} ranks are left out, for {lost} of {len(known)} queries" if lost else ""
+    left = (
+        f"; below {HALVES:g} ranks are left out, for {lost} of {len(known)} queries" if lost else ""
+    )
     return f". Two halves of the text agree on the ranks of gains in the table at {agreed} (rank correlation){left}"
 
 
@@ -102,9 +126,15 @@ def _of_query(query: xr.Dataset, conditions: tuple[Condition, ...]) -> Predictio
     moves = " and ".join(f"{side.way} {side.named}" for side in told)
     shown = " and ".join(side.size for side in told if side.has_order)
     parts = [
-        f"attention first moves {moves}" if told else "no single word can be told to gain or to lose attention",
+        f"attention first moves {moves}"
+        if told
+        else "no single word can be told to gain or to lose attention",
         f"by step {float(query.size_until):.3g} this is {shown}" if shown else "",
-        *(f"no single word can be told to {side.verb} attention" for side in sides if told and not side.rows),
+        *(
+            f"no single word can be told to {side.verb} attention"
+            for side in sides
+            if told and not side.rows
+        ),
         _pool(query),
         _turned(query, [row for side in told for row in side.rows]),
     ]
@@ -134,7 +164,9 @@ class _Side:
 
     @property
     def named(self) -> str:
-        """The words, most first, or how many they are; and how far halves of the text agree on their order."""
+        """The words, most first, or how many they are; and how far halves of the text agree on
+        their order.
+        """
         if len(self.rows) == 1:
             return listed(_names(self.query, self.rows))
         agreed = f"halves of the text agree on the order at {self.agreement:.2f}"
@@ -158,7 +190,9 @@ class _Side:
 
 
 def _pool(query: xr.Dataset) -> str:
-    """What words too rare to be counted one by one gain together, where it is more than any word gains or loses."""
+    """What words too rare to be counted one by one gain together, where it is more than any word
+    gains or loses.
+    """
     change, start = first_change(query), query.attention_path.values[0]
     pool = query.pooled.values
     gain, before = change[pool].sum(), start[pool].sum()

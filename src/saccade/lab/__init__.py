@@ -1,1 +1,3 @@
-"""The vocabulary of experiments: claims with relations, one object per experiment, panels for paper and screen."""
+"""The vocabulary of experiments: claims with relations, one object per experiment, panels for paper
+and screen.
+"""

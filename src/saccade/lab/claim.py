@@ -6,15 +6,17 @@
     yield case.near(THEOREM_3_5, "growth rate of queries", measured=rates, target=c, relative=0.005)
     yield case.none(THEOREM_2, "frequent distinct tokens gain more", exceptions=rarer_gains_more)
 
-The verdict says whether the relation (`lab/relation.py`) is true. If an assumption is not met, the claim is `outside`: it decides
-nothing, but still says whether the numbers agree. It cannot be told if its interval lies on both sides of the bound; or, under a
-ceiling (`Case.under`), if two repetitions agree less than the claim asks, unless the whole interval is allowed or lies on the wrong
-side of chance. The claims of a negative control must fail: it breaks an assumption on purpose (`Case.breaking`) or tightens a bound
-(`Case.tightened`).
+The verdict says whether the relation (`lab/relation.py`) is true. If an assumption is not met, the
+claim is `outside`: it decides nothing, but still says whether the numbers agree. It cannot be told
+if its interval lies on both sides of the bound; or, under a ceiling (`Case.under`), if two
+repetitions agree less than the claim asks, unless the whole interval is allowed or lies on the
+wrong side of chance. The claims of a negative control must fail: it breaks an assumption on purpose
+(`Case.breaking`) or tightens a bound (`Case.tightened`).
 
-What a claim is worth depends on what it is held `against`. Simulation: something was run or drawn, and it need not have come out
-that way. Calculus: formulas alone, at given points (derivatives, spectra, expansions) or along the flow whose exact solution they
-are. Published: a number of the paper. Replication: a number of an earlier program of ours, or a range that was only ever seen.
+What a claim is worth depends on what it is held `against`. Simulation: something was run or drawn,
+and it need not have come out that way. Calculus: formulas alone, at given points (derivatives,
+spectra, expansions) or along the flow whose exact solution they are. Published: a number of the
+paper. Replication: a number of an earlier program of ours, or a range that was only ever seen.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One comparison of a measurement with a prediction. Make claims with `Case`, which fills in what several share.
+    """One comparison of a measurement with a prediction. Make claims with `Case`, which fills in
+    what several share.
 
     | field       | meaning                                                                                             |
     |-------------|-----------------------------------------------------------------------------------------------------|
@@ -95,7 +98,9 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not isinstance(self.title, str) or not self.title.strip():
-            raise InputError(f"the title of a claim must say in words what is compared; got {shortened(self.title)}.")
+            raise InputError(
+                f"the title of a claim must say in words what is compared; got {shortened(self.title)}."
+            )
         _checked(self.statement)
         if self.expected not in _VERDICTS:
             checked_choice(f"{self._named}: `expected` verdict", self.expected, _VERDICTS)
@@ -118,8 +123,8 @@ class Claim:
 
     @property
     def agrees(self) -> bool:
-        """Whether the relation is true of the number, or of the interval from end to end, whatever the assumptions. NaN never
-        agrees.
+        """Whether the relation is true of the number, or of the interval from end to end, whatever
+        the assumptions. NaN never agrees.
         """
         return self._judged.agrees
 
@@ -131,19 +136,31 @@ class Claim:
     def too_small(self) -> str:
         """Why this cannot be told at this size, and what size would do; empty if it can.
 
-        Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown have it, the interval
-        shrinks as one over the root of the number of repetitions.
+        Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and
+        Brown have it, the interval shrinks as one over the root of the number of repetitions.
         """
-        short = [ceiling for ceiling in self.ceilings if not ceiling.allows(self._judged.bounds) and not self._is_clear(ceiling)]
+        short = [
+            ceiling
+            for ceiling in self.ceilings
+            if not ceiling.allows(self._judged.bounds) and not self._is_clear(ceiling)
+        ]
         if short:
-            return min(short, key=lambda ceiling: np.nan_to_num(ceiling.agreement, nan=-np.inf)).enough(self._judged.bounds)
+            return min(
+                short, key=lambda ceiling: np.nan_to_num(ceiling.agreement, nan=-np.inf)
+            ).enough(self._judged.bounds)
         if isinstance(self.measured, Interval) and self._reaches_across(self.measured):
             factor = self.measured.enlargement(self._judged.bounds)
-            return enough(factor, "repetitions") if np.isfinite(factor) else "more repetitions would do"
+            return (
+                enough(factor, "repetitions")
+                if np.isfinite(factor)
+                else "more repetitions would do"
+            )
         return ""
 
     def _is_clear(self, ceiling: Ceiling) -> bool:
-        """Whether all of the interval is allowed, or on the wrong side of chance. A number alone is never clear."""
+        """Whether all of the interval is allowed, or on the wrong side of chance. A number alone is
+        never clear.
+        """
         if not isinstance(self.measured, Interval):
             return False
         bounds = self._judged.bounds
@@ -152,7 +169,9 @@ class Claim:
         return self.agrees or ceiling.is_opposite(bounds, self.measured)
 
     def _reaches_across(self, measured: Interval) -> bool:
-        """Whether some of the interval is allowed and some is not; so it may be where its ends are not known."""
+        """Whether some of the interval is allowed and some is not; so it may be where its ends are
+        not known.
+        """
         low, high = self._judged.bounds
         apart = measured.high < low or measured.low > high or measured.low == measured.high
         return not self.agrees and not apart and not np.isnan(measured.mean)
@@ -185,23 +204,30 @@ class Claim:
 
     @property
     def _fails_by_absence(self) -> bool:
-        """Whether it fails because nothing was measured, which neither a control nor a known failure may."""
+        """Whether it fails because nothing was measured, which neither a control nor a known
+        failure may.
+        """
         return self.verdict == FAILS and bool(
             np.isnan(self.measured.mean if isinstance(self.measured, Interval) else self.measured)
         )
 
     @property
     def kind(self) -> str:
-        """As claims are counted: `surprise`, `outside`, `cannot tell`, `control` (it fails as it must), `holds` or `fails`."""
+        """As claims are counted: `surprise`, `outside`, `cannot tell`, `control` (it fails as it
+        must), `holds` or `fails`.
+        """
         if self.is_surprise:
             return "surprise"
         return "control" if self.breaks and self.verdict not in UNDECIDED else self.verdict
 
     @property
     def label(self) -> str:
-        """The title with the settings of its case: `growth rate of queries (law zipf-6)`. By it a claim is known in files."""
+        """The title with the settings of its case: `growth rate of queries (law zipf-6)`. By it a
+        claim is known in files.
+        """
         settings = ", ".join(
-            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.case.items()
+            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in self.case.items()
         )
         return f"{self.title} ({settings})" if settings else self.title
 
@@ -212,11 +238,13 @@ class Claim:
 
     @property
     def plain(self) -> str:
-        """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives 46.6, and ... is allowed.`
-        That of a control says first that it must fail.
+        """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives
+        46.6, and ... is allowed.` That of a control says first that it must fail.
         """
         first = self.heading.split(maxsplit=1)[0]
-        is_word = first.isascii() and first.isalpha() and len(first) > 1  # a symbol stays as it is: σ and Σ are not the same
+        is_word = (
+            first.isascii() and first.isalpha() and len(first) > 1
+        )  # a symbol stays as it is: σ and Σ are not the same
         label = self.heading[0].upper() + self.heading[1:] if is_word else self.heading
         said = self.sentence or f"{label}: {self._judged.told}."
         broken = "its bound tightened" if self.breaks == BOUND else f"“{self.breaks}” broken"
@@ -224,10 +252,17 @@ class Claim:
 
     @property
     def says(self) -> str:
-        """What was measured and what was needed, as people say it, with the ceilings; those that set no limit for comparison."""
+        """What was measured and what was needed, as people say it, with the ceilings; those that
+        set no limit for comparison.
+        """
         ways = dict.fromkeys(ceiling.told_as for ceiling in self.ceilings)
-        told = {way: [str(ceiling) for ceiling in self.ceilings if ceiling.told_as == way] for way in ways}
-        return self._judged.says + "".join(f"; {way} {', '.join(these)}" for way, these in told.items())
+        told = {
+            way: [str(ceiling) for ceiling in self.ceilings if ceiling.told_as == way]
+            for way in ways
+        }
+        return self._judged.says + "".join(
+            f"; {way} {', '.join(these)}" for way, these in told.items()
+        )
 
     def __str__(self) -> str:
         """`growth rate of queries (law zipf-6): measured 0.50, predicted 0.51 ± 5 %`."""
@@ -235,18 +270,28 @@ class Claim:
 
     @property
     def verdict_says(self) -> str:
-        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size; ...`."""
+        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size;
+        ...`.
+        """
         if self.verdict == CANNOT_TELL:
             return f"cannot be told at this size; {self.too_small}"
         if self._is_not_broken:
             return f"outside; “{self.breaks}” is met, so nothing is broken"
         if self.verdict == OUTSIDE:
-            numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self._judged.miss
+            numbers = (
+                "cannot be told at this size"
+                if self.too_small
+                else "agrees"
+                if self.agrees
+                else self._judged.miss
+            )
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self._fails_by_absence:
             return NOTHING
         if self.breaks:
-            told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
+            told = (
+                "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
+            )
             return f"{told} ({'the bound was tightened' if self.breaks == BOUND else f'broken: {self.breaks}'})"
         known = ", as expected" if self.verdict == FAILS and self.as_expected else ""
         return self.verdict + known
@@ -254,7 +299,9 @@ class Claim:
     def as_dict(self) -> dict[str, Any]:
         """The keys of `claims.json`."""
         measured = self.measured
-        low, high = (measured.low, measured.high) if isinstance(measured, Interval) else (None, None)
+        low, high = (
+            (measured.low, measured.high) if isinstance(measured, Interval) else (None, None)
+        )
         return {
             "title": self.title,
             "label": self.label,
@@ -279,7 +326,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Case:
-    """What several claims share. `near`, `at_most`, `at_least`, `between`, `none`, `in_order` and `erratum` each make one claim.
+    """What several claims share. `near`, `at_most`, `at_least`, `between`, `none`, `in_order` and
+    `erratum` each make one claim.
 
     | field      | meaning                                                                                              |
     |------------|------------------------------------------------------------------------------------------------------|
@@ -289,8 +337,9 @@ class Case:
     | `breaks`   | of a negative control: the assumption broken on purpose; `breaking(...)` sets it                     |
     | `ceilings` | how far two repetitions agree; `under(...)` sets them                                                |
 
-    `measured` may be a number, an array (its worst value counts, and a missing one is the worst) or an `Interval` over seeds or
-    samples (all of it counts). `expected="fails"` marks what is known not to be true.
+    `measured` may be a number, an array (its worst value counts, and a missing one is the worst) or
+    an `Interval` over seeds or samples (all of it counts). `expected="fails"` marks what is known
+    not to be true.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -300,7 +349,9 @@ class Case:
     ceilings: Sequence[Ceiling] = ()
 
     def but(self, given: Any = None, against: Any = None, **settings: Any) -> Case:
-        """The same case with other assumptions, with more settings, or compared with something else."""
+        """The same case with other assumptions, with more settings, or compared with something
+        else.
+        """
         return replace(
             self,
             settings={**self.settings, **settings},
@@ -310,29 +361,36 @@ class Case:
 
     @property
     def expected(self) -> str:
-        """The verdict to expect where settings may miss an assumption: `outside` if one is missed, else `holds`."""
+        """The verdict to expect where settings may miss an assumption: `outside` if one is missed,
+        else `holds`.
+        """
         return HOLDS if all(condition.holds for condition in self.given) else OUTSIDE
 
     def breaking(self, assumption: str | Condition) -> Case:
-        """A negative control: this assumption is broken here on purpose, and every claim made must fail.
+        """A negative control: this assumption is broken here on purpose, and every claim made must
+        fail.
 
-        It is a condition that is not met, or the name of one among `given`, or of a hypothesis of the statement.
+        It is a condition that is not met, or the name of one among `given`, or of a hypothesis of
+        the statement.
         """
         if isinstance(assumption, Condition):
             return replace(self, given=(*self.given, assumption), breaks=assumption.name)
         return replace(self, breaks=assumption)
 
     def tightened(self, to: float, chosen_here: bool = True, bound: str = "bound") -> Case:
-        """A negative control of a bound that you multiply by `to`: every claim made must fail, so a bound that is far too loose is
-        noticed. The factor is chosen after a run, so the control guards the formula and proves nothing. `chosen_here`: whether
-        these are the settings of that run; with others nothing is decided. `bound` says which of several.
+        """A negative control of a bound that you multiply by `to`: every claim made must fail, so a
+        bound that is far too loose is noticed. The factor is chosen after a run, so the control
+        guards the formula and proves nothing. `chosen_here`: whether these are the settings of that
+        run; with others nothing is decided. `bound` says which of several.
         """
         new = [] if chosen_here else [met("the settings for which the factor was chosen", False)]
         case = self.but([*self.given, *new], **{bound: f"× {to:g}"})
         return case.breaking(Condition(BOUND, to, "=", 1.0, "what it is multiplied by"))
 
     def under(self, *ceilings: Ceiling) -> Case:
-        """The same case under ceilings: a claim that asks for more cannot be told, unless its interval is clear."""
+        """The same case under ceilings: a claim that asks for more cannot be told, unless its
+        interval is clear.
+        """
         return replace(self, ceilings=ceilings)
 
     def near(
@@ -347,13 +405,24 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
-        """The value furthest from `target` is within a distance of it, absolute (`within`) or as a share of it (`relative`)."""
+        """The value furthest from `target` is within a distance of it, absolute (`within`) or as a
+        share of it (`relative`).
+        """
         if (within is None) == (relative is None):
             raise InputError("`near` needs a tolerance: either `within` or `relative`.")
         aim = _number("target", target)
-        reach = _number("relative", relative) * abs(aim) if within is None else _number("within", within)
+        reach = (
+            _number("relative", relative) * abs(aim)
+            if within is None
+            else _number("within", within)
+        )
         return self._claim(
-            statement, title, Near(aim, reach, relative), _worst(measured, partial(furthest, target=aim)), sentence, expected
+            statement,
+            title,
+            Near(aim, reach, relative),
+            _worst(measured, partial(furthest, target=aim)),
+            sentence,
+            expected,
         )
 
     def at_most(
@@ -369,7 +438,9 @@ class Case:
     ) -> Claim:
         """The largest value is at most `bound`; below it, if `strict`."""
         value = _worst(measured, np.max)
-        return self._claim(statement, title, AtMost(_number("bound", bound), strict), value, sentence, expected)
+        return self._claim(
+            statement, title, AtMost(_number("bound", bound), strict), value, sentence, expected
+        )
 
     def at_least(
         self,
@@ -384,10 +455,20 @@ class Case:
     ) -> Claim:
         """The smallest value is at least `bound`; above it, if `strict`."""
         value = _worst(measured, np.min)
-        return self._claim(statement, title, AtLeast(_number("bound", bound), strict), value, sentence, expected)
+        return self._claim(
+            statement, title, AtLeast(_number("bound", bound), strict), value, sentence, expected
+        )
 
     def between(
-        self, statement: Statement, title: str, measured: Any, low: float, high: float, *, sentence: str = "", expected: str = HOLDS
+        self,
+        statement: Statement,
+        title: str,
+        measured: Any,
+        low: float,
+        high: float,
+        *,
+        sentence: str = "",
+        expected: str = HOLDS,
     ) -> Claim:
         """Every value lies in [`low`, `high`]."""
         ends = Between(_number("low", low), _number("high", high))
@@ -409,13 +490,29 @@ class Case:
         n = np.size(exceptions) if among is None else int(_number("among", among))
         count = float(np.sum(_numbers("exceptions", exceptions)))
         if count % 1:
-            raise InputError(f"`exceptions` must be true or false for each case, or a whole number; got {shortened(exceptions)}.")
+            raise InputError(
+                f"`exceptions` must be true or false for each case, or a whole number; got {shortened(exceptions)}."
+            )
         value = count if n else np.nan  # a rule that was never put to the test is not confirmed
         return self._claim(statement, title, Exceptions(n, allowed), value, sentence, expected)
 
-    def in_order(self, statement: Statement, title: str, values: ArrayLike, *, sentence: str = "", expected: str = HOLDS) -> Claim:
+    def in_order(
+        self,
+        statement: Statement,
+        title: str,
+        values: ArrayLike,
+        *,
+        sentence: str = "",
+        expected: str = HOLDS,
+    ) -> Claim:
         """Values rise along the last axis: neighbours that do not are the exceptions."""
-        return self.none(statement, title, ~(np.diff(_numbers("values", values)) > 0), sentence=sentence, expected=expected)
+        return self.none(
+            statement,
+            title,
+            ~(np.diff(_numbers("values", values)) > 0),
+            sentence=sentence,
+            expected=expected,
+        )
 
     def erratum(
         self,
@@ -430,19 +527,34 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
-        """A printed formula, or a reading of it, is wrong and its corrected form right, both held against one measurement;
-        `number` is the erratum's own, and needed only where the statement has several.
+        """A printed formula, or a reading of it, is wrong and its corrected form right, both held
+        against one measurement; `number` is the erratum's own, and needed only where the statement
+        has several.
         """
         known = [each for each in _checked(statement).errata if number in ("", each.number)]
         if not number and len(known) != 1:
-            raise InputError(f"{statement.key} has {len(known)} errata: give the `number` of this one.")
+            raise InputError(
+                f"{statement.key} has {len(known)} errata: give the `number` of this one."
+            )
         words = (known[0].said, known[0].instead) if known else ("as printed", "corrected")
-        forms = _number("printed", printed), _number("corrected", corrected), _number("within", within)
+        forms = (
+            _number("printed", printed),
+            _number("corrected", corrected),
+            _number("within", within),
+        )
         relation = Erratum(*forms, number or known[0].number, *words)
         value = measured if isinstance(measured, Interval) else _number("measured", measured)
         return self._claim(statement, title, relation, value, sentence, expected)
 
-    def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:
+    def _claim(
+        self,
+        statement: Statement,
+        title: str,
+        relation: Relation,
+        value: Value,
+        sentence: str,
+        expected: str,
+    ) -> Claim:
         return Claim(
             statement=statement,
             title=title,
@@ -459,7 +571,9 @@ class Case:
 
 
 def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:
-    """What is judged: an interval as it is, of numbers the one that is picked; of none, a missing one."""
+    """What is judged: an interval as it is, of numbers the one that is picked; of none, a missing
+    one.
+    """
     if isinstance(measured, Interval):
         return measured
     values = _numbers("measured", measured)
@@ -469,7 +583,9 @@ def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:
 def _checked(statement: Any) -> Statement:
     if not isinstance(statement, Statement):
         how = 'saccade.Statement("you2026", "Lemma 1", "what it says")'
-        raise InputError(f"`statement` of a claim must be a saccade.Statement, such as {how}; got {shortened(statement)}.")
+        raise InputError(
+            f"`statement` of a claim must be a saccade.Statement, such as {how}; got {shortened(statement)}."
+        )
     return statement
 
 
@@ -490,16 +606,24 @@ def _number(name: str, value: Any) -> float:
 def _listed(name: str, several: Any, kind: type) -> tuple[Any, ...]:
     listed = tuple(several) if isinstance(several, Iterable) else (several,)
     if not all(isinstance(one, kind) for one in listed):
-        raise InputError(f"`{name}` of a claim must list {kind.__name__}s; got {shortened(several)}.")
+        raise InputError(
+            f"`{name}` of a claim must list {kind.__name__}s; got {shortened(several)}."
+        )
     return listed
 
 
 def _contradiction(relation: Relation, measured: Value) -> str:
-    """Why nothing could ever satisfy the relation, or why the measurement is none of its kind; empty if all is well."""
+    """Why nothing could ever satisfy the relation, or why the measurement is none of its kind;
+    empty if all is well.
+    """
     if isinstance(relation, Between) and relation.low > relation.high:
         return f"`low` must not be above `high`; got {relation.low:g} and {relation.high:g}"
     if isinstance(relation, Near | Erratum) and relation.within < 0:
         return f"the distance allowed must not be negative; got {relation.within:g}"
-    if isinstance(relation, Exceptions) and isinstance(measured, float) and (measured < 0 or measured > relation.among):
+    if (
+        isinstance(relation, Exceptions)
+        and isinstance(measured, float)
+        and (measured < 0 or measured > relation.among)
+    ):
         return f"`exceptions` must be a mask, or a count with `among`; got {measured:g} among {relation.among}"
     return ""

@@ -1,4 +1,6 @@
-"""The page of errata, made from claims: what the papers print, what is right, and the deciding measurement."""
+"""The page of errata, made from claims: what the papers print, what is right, and the deciding
+measurement.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ _ERRATA = (
     "is not met. Written by `saccade reproduce`; do not edit.\n"
 )
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
-_MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
+_MISPRINTS = (
+    "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
+)
 _DROPPED = "\n### Considered and dropped\n\n"
 
 
 def errata_page(claims: Sequence[Claim]) -> str:
-    """All errata among some claims by paper and number, the misprints of those papers, and what only looked wrong."""
+    """All errata among some claims by paper and number, the misprints of those papers, and what
+    only looked wrong.
+    """
     found: dict[tuple[str, tuple[int, ...]], list[Claim]] = {}
     for claim in claims:
         if isinstance(claim.relation, Erratum) and not claim.breaks:
@@ -33,20 +39,31 @@ def errata_page(claims: Sequence[Claim]) -> str:
     parts = [_ERRATA]
     for paper in PAPERS:
         if errata := [found[key] for key in sorted(found) if key[0] == paper.key]:
-            misprints = "".join(f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper.key])
+            misprints = "".join(
+                f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper.key]
+            )
             dropped = "".join(f"- *{each.suspect}*: {each.why}.\n" for each in DROPPED[paper.key])
             contents = "".join(map(_entry, errata))
             parts += [f"\n## {paper.title}\n\n", contents, *map(_erratum, errata)]
-            parts += [heading + found for heading, found in ((_MISPRINTS, misprints), (_DROPPED, dropped)) if found]
+            parts += [
+                heading + found
+                for heading, found in ((_MISPRINTS, misprints), (_DROPPED, dropped))
+                if found
+            ]
     return "".join(parts)
 
 
 def _erratum(claims: Sequence[Claim]) -> str:
     """Both forms of one erratum, why, and the claims that decide."""
     forms, statements = _forms(claims), {claim.statement.key: claim.statement for claim in claims}
-    printed, corrected = ("\n".join(f"$${line}$$\n" for line in lines) for lines in (forms.printed, forms.corrected))
+    printed, corrected = (
+        "\n".join(f"$${line}$$\n" for line in lines) for lines in (forms.printed, forms.corrected)
+    )
     places = "; ".join(f"{key}, {statement.place}" for key, statement in statements.items())
-    head = f'\n<a id="{anchor(forms)}"></a>\n\n### {_heading(claims)}\n\n' + f"{forms.said.capitalize()} ({places}):\n\n"
+    head = (
+        f'\n<a id="{anchor(forms)}"></a>\n\n### {_heading(claims)}\n\n'
+        + f"{forms.said.capitalize()} ({places}):\n\n"
+    )
     table = _DECIDES.format(forms.said, forms.instead) + "".join(map(_deciding_row, claims))
     return f"{head}{printed}\n{forms.instead.capitalize()}:\n\n{corrected}\n{forms.why}\n\n{table}"
 
@@ -59,7 +76,9 @@ def _forms(claims: Sequence[Claim]) -> Correction:
 def _entry(claims: Sequence[Claim]) -> str:
     """One line of the list of contents."""
     forms, numbers = _forms(claims), dict.fromkeys(claim.statement.number for claim in claims)
-    kind = {"corrected": "", "true": "; a hypothesis that is not met"}.get(forms.instead, f"; {forms.instead}")
+    kind = {"corrected": "", "true": "; a hypothesis that is not met"}.get(
+        forms.instead, f"; {forms.instead}"
+    )
     return f"- [{_heading(claims)}](#{anchor(forms)}) ({', '.join(numbers)}{kind})\n"
 
 

@@ -2,8 +2,9 @@
 
     EXPERIMENT = Experiment("two-tokens", Settings, measure, claims, panels, variables={...}, dynamics="B: gradient flow")
 
-`measure(settings, on_progress)` gives arrays by name, which become a record with the axes, units and definitions of `variables`;
-or it gives a record itself. `saccade reproduce NAME` and `saccade run ./mine.py` then do the rest.
+`measure(settings, on_progress)` gives arrays by name, which become a record with the axes, units
+and definitions of `variables`; or it gives a record itself. `saccade reproduce NAME` and `saccade
+run ./mine.py` then do the rest.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ def silent(fraction: float, label: str = "") -> None:
 
 
 class Variable(NamedTuple):
-    """What a measured array is: the names of its axes, separated by spaces, its unit, and its definition in words.
+    """What a measured array is: the names of its axes, separated by spaces, its unit, and its
+    definition in words.
 
-    `theory_of` names the array of the same axes that it predicts: a report draws the two in one chart, where it is `called` so.
+    `theory_of` names the array of the same axes that it predicts: a report draws the two in one
+    chart, where it is `called` so.
     """
 
     axes: str
@@ -55,7 +58,9 @@ class Variable(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What `measure` found: arrays by the names of `variables`, coordinates by axis, and attributes to store with them."""
+    """What `measure` found: arrays by the names of `variables`, coordinates by axis, and attributes
+    to store with them.
+    """
 
     values: Mapping[str, Any]
     coords: Mapping[str, Any]
@@ -64,7 +69,8 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment: what is measured, claimed and drawn. The first five fields are needed, the others only where they help.
+    """One experiment: what is measured, claimed and drawn. The first five fields are needed, the
+    others only where they help.
 
     | field       | meaning                                                                                                   |
     |-------------|-----------------------------------------------------------------------------------------------------------|
@@ -109,7 +115,9 @@ class Experiment:
     time_unit: str = "steps"
     full: Any = None
     table: Callable[[xr.Dataset], Sequence[Mapping[str, Any]]] | None = None
-    files: Callable[[xr.Dataset], Mapping[str, tuple[list[str], list[dict[str, Any]]]]] | None = None
+    files: Callable[[xr.Dataset], Mapping[str, tuple[list[str], list[dict[str, Any]]]]] | None = (
+        None
+    )
     headlines: Callable[[xr.Dataset], Mapping[str, float]] | None = None
     together: Callable[[Sequence[Any], Progress], list[xr.Dataset]] | None = None
     free: tuple[str, ...] = ()
@@ -125,27 +133,40 @@ class Experiment:
             raise InputError(
                 f"`measure` of {self.name} must give a record or Measured(values, coords); it gave {shortened(found)}."
             )
-        importlib.import_module("saccade.report.notebook")  # from now on records show themselves: `record.saccade`
+        importlib.import_module(
+            "saccade.report.notebook"
+        )  # from now on records show themselves: `record.saccade`
         return with_settings(found, config)
 
-    def run_together(self, several: Sequence[Any], on_progress: Progress = silent) -> list[xr.Dataset]:
+    def run_together(
+        self, several: Sequence[Any], on_progress: Progress = silent
+    ) -> list[xr.Dataset]:
         """A record for each of several settings, in one call where the experiment can do that."""
         for settings in several:
             check_settings(settings)
         if self.together is None:
             return [self.run(settings, on_progress) for settings in several]
         found = self.together(several, on_progress)
-        return [with_settings(record, settings) for record, settings in zip(found, several, strict=True)]
+        return [
+            with_settings(record, settings) for record, settings in zip(found, several, strict=True)
+        ]
 
     def as_published(self, record: xr.Dataset, *free: str) -> Condition:
-        """Whether a record was made with the default settings, but for those that are free to be others."""
+        """Whether a record was made with the default settings, but for those that are free to be
+        others.
+        """
         made, defaults = asdict(self.settings_of(record)), asdict(self.settings())
-        return met("the published settings", all(made[name] == defaults[name] for name in defaults if name not in free))
+        return met(
+            "the published settings",
+            all(made[name] == defaults[name] for name in defaults if name not in free),
+        )
 
     def settings_of(self, record: xr.Dataset) -> Any:
         return settings_of(record, self.settings)
 
-    def figure(self, record: xr.Dataset, width: float | None = None, height: float | None = None) -> Figure:
+    def figure(
+        self, record: xr.Dataset, width: float | None = None, height: float | None = None
+    ) -> Figure:
         """The panels drawn by Matplotlib, in inches; as large as they need if no size is given."""
         from saccade.report.drawn import draw_panels  # here, as a run needs no Matplotlib
 
@@ -157,15 +178,23 @@ class Experiment:
 
     def rows(self, record: xr.Dataset) -> list[Mapping[str, Any]]:
         """Rows of `table.csv`."""
-        return list(self.table(record) if self.table is not None else table_rows(self.specs(record)))
+        return list(
+            self.table(record) if self.table is not None else table_rows(self.specs(record))
+        )
 
     def caption_of(self, record: xr.Dataset) -> str:
         """What to look at, and what the record says could not be asked."""
         caption = self.caption if isinstance(self.caption, str) else self.caption(record)
-        return " ".join([*filter(None, [caption]), *parsed_json(record.attrs.get("left_out", "[]"), [str])])
+        return " ".join(
+            [*filter(None, [caption]), *parsed_json(record.attrs.get("left_out", "[]"), [str])]
+        )
 
-    def write(self, folder: Path, record: xr.Dataset, claims: Iterable[Claim], said: Mapping[str, str]) -> None:
-        """All that belongs to a result into a folder: record, claims, tables, panels, figure, and what was `said` of it."""
+    def write(
+        self, folder: Path, record: xr.Dataset, claims: Iterable[Claim], said: Mapping[str, str]
+    ) -> None:
+        """All that belongs to a result into a folder: record, claims, tables, panels, figure, and
+        what was `said` of it.
+        """
         from saccade.report.drawn import draw_panels
         from saccade.report.style import save_figure
 
@@ -173,58 +202,87 @@ class Experiment:
         save_record(record, folder / "record.zarr")
         write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
         write_csv(folder / "table.csv", self.rows(record))
-        for name, (columns, extra_rows) in (self.files(record) if self.files is not None else {}).items():
+        for name, (columns, extra_rows) in (
+            self.files(record) if self.files is not None else {}
+        ).items():
             write_csv(folder / name, extra_rows, columns)
         panels = self.specs(record)
         write_json(folder / "panels.json", panels)
         if film is not None:
             write_json(folder / "film.json", film)
         save_figure(draw_panels(panels), folder / "figure")
-        attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
-        write_json(folder / "about.json", {**said, "caption": self.caption_of(record), "picture": self.picture, **attributes})
+        attributes = {
+            name: value for name, value in record.attrs.items() if name != "assumptions"
+        }  # long, and in the record
+        write_json(
+            folder / "about.json",
+            {**said, "caption": self.caption_of(record), "picture": self.picture, **attributes},
+        )
 
     def _film(self, record: xr.Dataset) -> dict[str, Any] | None:
-        """The film as plain data. A film that cannot be made does not cost a finished run: the record says that it is left out."""
+        """The film as plain data. A film that cannot be made does not cost a finished run: the
+        record says that it is left out.
+        """
         if self.film is None:
             return None
         try:
             return made_film(self.film(record))
         except Exception as error:  # whatever a function of the user's may raise
             why = f"The film is left out: {error if isinstance(error, InputError) else f'{type(error).__name__}: {error}.'}"
-            record.attrs["left_out"] = json.dumps([*parsed_json(record.attrs.get("left_out", "[]"), [str]), why])
+            record.attrs["left_out"] = json.dumps(
+                [*parsed_json(record.attrs.get("left_out", "[]"), [str]), why]
+            )
             return None
 
     def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
         undefined = [name for name in found.values if name not in self.variables]
         if undefined:
-            raise InputError(f"`variables` of {self.name} must say what {undefined[0]} is: Variable(axes, unit, definition).")
+            raise InputError(
+                f"`variables` of {self.name} must say what {undefined[0]} is: Variable(axes, unit, definition)."
+            )
         record = make_record(
             dynamics=self.dynamics,
-            variables={name: (tuple(self.variables[name].axes.split()), value) for name, value in found.values.items()},
+            variables={
+                name: (tuple(self.variables[name].axes.split()), value)
+                for name, value in found.values.items()
+            },
             coords=found.coords,
             time_unit=self.time_unit,
             config={"experiment": self.name},
             wall_time=wall_time,
-            definitions={name: (variable.unit, variable.definition) for name, variable in self.variables.items()},
+            definitions={
+                name: (variable.unit, variable.definition)
+                for name, variable in self.variables.items()
+            },
         )
         for name in found.values:
             if self.variables[name].theory_of:
-                record[name].attrs |= {"theory_of": self.variables[name].theory_of, "called": self.variables[name].called}
+                record[name].attrs |= {
+                    "theory_of": self.variables[name].theory_of,
+                    "called": self.variables[name].called,
+                }
         record.attrs.update(found.attributes)
         return record
 
 
 def stretch(on_progress: Progress, low: float, high: float) -> Progress:
-    """What one part of an experiment reports as 0 to 1 is the stretch from `low` to `high` of the whole."""
+    """What one part of an experiment reports as 0 to 1 is the stretch from `low` to `high` of the
+    whole.
+    """
     return lambda fraction: on_progress(low + (high - low) * fraction)
 
 
-def grid(measure: Callable[..., Mapping[str, Any]], on_progress: Progress = silent, **axes: Any) -> dict[str, np.ndarray]:
-    """`measure(*cell)` for every cell of the axes: arrays by name, the grid's axes first. A mapping stands for its values.
+def grid(
+    measure: Callable[..., Mapping[str, Any]], on_progress: Progress = silent, **axes: Any
+) -> dict[str, np.ndarray]:
+    """`measure(*cell)` for every cell of the axes: arrays by name, the grid's axes first. A mapping
+    stands for its values.
 
     Arrays of different lengths are padded with NaN.
     """
-    values = [list(axis.values()) if isinstance(axis, Mapping) else list(axis) for axis in axes.values()]
+    values = [
+        list(axis.values()) if isinstance(axis, Mapping) else list(axis) for axis in axes.values()
+    ]
     cells = list(itertools.product(*values))
     found = []
     for done, cell in enumerate(cells, 1):
@@ -247,15 +305,20 @@ def padded(parts: Sequence[Any]) -> np.ndarray:
 
 
 def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
-    """What was measured, as a `table`: a row for each place on the axes of the largest group of variables that share them; time and
-    samples are left to the record.
+    """What was measured, as a `table`: a row for each place on the axes of the largest group of
+    variables that share them; time and samples are left to the record.
     """
     plain = {
-        name: var for name, var in record.data_vars.items() if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"
+        name: var
+        for name, var in record.data_vars.items()
+        if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"
     }
     if not plain:
         plain = dict(record.data_vars)
-    widest = max((var.dims for var in plain.values()), key=lambda dims: (len(dims), np.prod([record.sizes[d] for d in dims])))
+    widest = max(
+        (var.dims for var in plain.values()),
+        key=lambda dims: (len(dims), np.prod([record.sizes[d] for d in dims])),
+    )
     names = [name for name, var in plain.items() if set(var.dims) <= set(widest)]
     if not widest:
         return [{str(name): record[name].item() for name in names}]
@@ -266,13 +329,17 @@ def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
 def by_cell(measured: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, float]:
     """Means over seeds, the last axis, of every measure; runs that diverged, NaN, are left out.
 
-    One number for each cell of the other axes (name -> labels). An axis of several labels is named beside the measure, as in
-    "loss, ratio 10"; one with a single label goes without saying.
+    One number for each cell of the other axes (name -> labels). An axis of several labels is named
+    beside the measure, as in "loss, ratio 10"; one with a single label goes without saying.
     """
     found = {}
     for name, values in measured.items():
         for place, mean in np.ndenumerate(_known_mean(np.asarray(values, float))):
-            cell = [_said(axis, labels[i]) for (axis, labels), i in zip(axes.items(), place, strict=True) if len(labels) > 1]
+            cell = [
+                _said(axis, labels[i])
+                for (axis, labels), i in zip(axes.items(), place, strict=True)
+                if len(labels) > 1
+            ]
             found[", ".join([name, *cell])] = float(mean)
     return found
 
@@ -281,7 +348,9 @@ def _known_mean(values: np.ndarray) -> np.ndarray:
     """Over the last axis; NaN where nothing is known."""
     known = ~np.isnan(values)
     count = known.sum(axis=-1)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+    return np.where(
+        count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan
+    )
 
 
 def _said(axis: str, label: Any) -> str:

@@ -1,7 +1,7 @@
 """A film: attention as it moves. An experiment says what is seen, the page plays it.
 
-Frames are spread by how far attention travels: a jump takes as long as it is far, a long rest is short. Between two samples numbers
-are interpolated.
+Frames are spread by how far attention travels: a jump takes as long as it is far, a long rest is
+short. Between two samples numbers are interpolated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ N_FRAMES = 180  # six seconds at thirty frames a second
 
 @dataclass(frozen=True)
 class Film:
-    """Attention over tokens as bars, or of every query over tokens as a map, from the first sample to the last.
+    """Attention over tokens as bars, or of every query over tokens as a map, from the first sample
+    to the last.
 
     | field      | meaning                                                                                             |
     |------------|-----------------------------------------------------------------------------------------------------|
@@ -50,14 +51,26 @@ class Film:
     def spec(self) -> dict[str, Any]:
         """The film as plain data: a row of numbers for each frame."""
         time, values = np.asarray(self.time, float), np.asarray(self.values, float)
-        axes = (len(time), len(self.queries), len(self.tokens)) if self.queries else (len(time), len(self.tokens))
+        axes = (
+            (len(time), len(self.queries), len(self.tokens))
+            if self.queries
+            else (len(time), len(self.tokens))
+        )
         if len(time) < 2 or not (np.diff(time) > 0).all():
-            raise InputError(f"a film needs two or more times, each later than the one before; it has {shortened(time.tolist())}.")
+            raise InputError(
+                f"a film needs two or more times, each later than the one before; it has {shortened(time.tolist())}."
+            )
         if values.shape != axes:
-            raise InputError(f"a film of {len(self.tokens)} tokens needs values of the shape {axes}; it has {values.shape}.")
+            raise InputError(
+                f"a film of {len(self.tokens)} tokens needs values of the shape {axes}; it has {values.shape}."
+            )
         flat = values.reshape(len(time), -1)
         at = frames(time, flat)
-        told = None if self.theory is None else _rows(np.asarray(self.theory, float).reshape(flat.shape), time, at)
+        told = (
+            None
+            if self.theory is None
+            else _rows(np.asarray(self.theory, float).reshape(flat.shape), time, at)
+        )
         return {
             "kind": "heat" if self.queries else "bars",
             "sentence": str(self.sentence),
@@ -69,7 +82,10 @@ class Film:
             "values": _rows(flat, time, at),
             "theory": told,
             "outlines": str(self.outlines),
-            "marks": [{"time": float(when), "label": str(name)} for when, name in sorted(self.marks.items())],
+            "marks": [
+                {"time": float(when), "label": str(name)}
+                for when, name in sorted(self.marks.items())
+            ],
         }
 
 
@@ -87,4 +103,7 @@ def frames(time: np.ndarray, values: np.ndarray, n_frames: int = N_FRAMES) -> np
 
 def _rows(values: np.ndarray, time: np.ndarray, at: np.ndarray) -> list[list[float | None]]:
     columns = [np.interp(at, time, column) for column in values.T]
-    return [[round(value, 5) if np.isfinite(value) else None for value in row] for row in np.transpose(columns).tolist()]
+    return [
+        [round(value, 5) if np.isfinite(value) else None for value in row]
+        for row in np.transpose(columns).tolist()
+    ]

@@ -1,9 +1,11 @@
-"""The page of findings on real text: for each question its answer, one picture and the numbers; at the end all claims.
+"""The page of findings on real text: for each question its answer, one picture and the numbers; at
+the end all claims.
 
-An experiment on text has a question, a `finding` with measured numbers and what would change it (`caveat`). Experiments with the
-same question answer it together, under the picture of the first: in the words of its `answer` if it has one, else in their
-findings. The numbers under an answer are the claims that it and the findings name. `saccade reproduce --real` writes the page, and
-one panel for each question as a small picture, `figures/NAME.svg`, in the same folder.
+An experiment on text has a question, a `finding` with measured numbers and what would change it
+(`caveat`). Experiments with the same question answer it together, under the picture of the first:
+in the words of its `answer` if it has one, else in their findings. The numbers under an answer are
+the claims that it and the findings name. `saccade reproduce --real` writes the page, and one panel
+for each question as a small picture, `figures/NAME.svg`, in the same folder.
 """
 
 from __future__ import annotations
@@ -51,8 +53,17 @@ _READING = (
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
-_VERDICTS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside its assumptions", CANNOT_TELL: "cannot be told at this size"}
-_WITHOUT_VERDICT = ("case", "interval", "ceiling")  # forms that say no number, or show themselves that it is unsure
+_VERDICTS = {
+    HOLDS: "holds",
+    FAILS: "fails",
+    OUTSIDE: "outside its assumptions",
+    CANNOT_TELL: "cannot be told at this size",
+}
+_WITHOUT_VERDICT = (
+    "case",
+    "interval",
+    "ceiling",
+)  # forms that say no number, or show themselves that it is unsure
 _SENTENCES = r"(?<=[.?!]) "  # between two
 _NOT_ON_TEXT = "Not on text: "  # how such a question begins
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
@@ -62,31 +73,54 @@ def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) 
     """Questions and answers, then all claims, experiment by experiment."""
     answers = [_answer(together, asked) for together in by_question(outcomes, asked)]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
-    return "".join([_HEAD, _tallies(outcomes, asked), *answers, _READING, "\n# Every claim\n", *tables])
+    return "".join(
+        [_HEAD, _tallies(outcomes, asked), *answers, _READING, "\n# Every claim\n", *tables]
+    )
 
 
 def _tallies(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
-    """How many claims have which verdict, in the words of the README; experiments that are not on text apart."""
+    """How many claims have which verdict, in the words of the README; experiments that are not on
+    text apart.
+    """
     apart = [asked[outcome.name].question.startswith(_NOT_ON_TEXT) for outcome in outcomes]
     parts = []
     for where, other in (("on text", False), ("not on text", True)):
-        claims = [claim for outcome, is_apart in zip(outcomes, apart, strict=True) if is_apart == other for claim in outcome.claims]
+        claims = [
+            claim
+            for outcome, is_apart in zip(outcomes, apart, strict=True)
+            if is_apart == other
+            for claim in outcome.claims
+        ]
         parts += [f"Of {len(claims)} claims {where}, {tally(claims)}."] if claims else []
     return " ".join(parts) + "\n"
 
 
-def by_question(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> list[list[Outcome]]:
+def by_question(
+    outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]
+) -> list[list[Outcome]]:
     """Outcomes of experiments that ask the same together, in the order of the first of each."""
     questions = dict.fromkeys(asked[outcome.name].question for outcome in outcomes)
-    return [[outcome for outcome in outcomes if asked[outcome.name].question == question] for question in questions]
+    return [
+        [outcome for outcome in outcomes if asked[outcome.name].question == question]
+        for question in questions
+    ]
 
 
 def _answer(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
     experiments = [asked[outcome.name] for outcome in outcomes]
     first, pairs = experiments[0], list(zip(outcomes, experiments, strict=True))
-    told = [filled(one.name, one.finding, [claim.as_dict() for claim in outcome.claims]) for outcome, one in pairs]
+    told = [
+        filled(one.name, one.finding, [claim.as_dict() for claim in outcome.claims])
+        for outcome, one in pairs
+    ]
     if first.answer:
-        told = [filled(first.name, first.answer, [claim.as_dict() for outcome in outcomes for claim in outcome.claims])]
+        told = [
+            filled(
+                first.name,
+                first.answer,
+                [claim.as_dict() for outcome in outcomes for claim in outcome.claims],
+            )
+        ]
     named = [
         claim
         for outcome, one in pairs
@@ -105,7 +139,9 @@ def _answer(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str
 
 def _source(outcome: Outcome, asked: Experiment) -> str:
     """Where the rest is, and what makes it."""
-    size = outcome.record.attrs.get("size") or ("only" if asked.settings_of(outcome.record) == asked.settings() else "own")
+    size = outcome.record.attrs.get("size") or (
+        "only" if asked.settings_of(outcome.record) == asked.settings() else "own"
+    )
     return f"[All {len(outcome.claims)} claims](#{asked.name}); `saccade reproduce {asked.name}`, {size} setting."
 
 
@@ -113,7 +149,9 @@ def _table(claims: Sequence[Claim]) -> str:
     """Failures first, then claims that hold, are outside their assumptions, or cannot be told."""
     order = [FAILS, HOLDS, OUTSIDE, CANNOT_TELL]
     ranked = sorted(claims, key=lambda claim: order.index(claim.verdict))
-    return _COLUMNS + "".join(_row(claim.heading, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked)
+    return _COLUMNS + "".join(
+        _row(claim.heading, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked
+    )
 
 
 def _row(*cells: str) -> str:
@@ -123,7 +161,9 @@ def _row(*cells: str) -> str:
 def picture(outcome: Outcome, asked: Experiment) -> Figure:
     """One panel of the first row, small; alone it has no number."""
     panel = asked.specs(outcome.record)[0][asked.picture]
-    return draw_panels([[panel | {"title": re.sub(r"^\d+\. ", "", panel["title"])}]], _WIDTH, _HEIGHT)
+    return draw_panels(
+        [[panel | {"title": re.sub(r"^\d+\. ", "", panel["title"])}]], _WIDTH, _HEIGHT
+    )
 
 
 def fields(template: str) -> list[str]:
@@ -132,20 +172,25 @@ def fields(template: str) -> list[str]:
 
 
 def _picked(field: str) -> tuple[str, str]:
-    """A pattern, and which of the claims that fit it is meant: `gain*[-1]` is the last of them, `gap*[max]` the largest."""
+    """A pattern, and which of the claims that fit it is meant: `gain*[-1]` is the last of them,
+    `gap*[max]` the largest.
+    """
     found = re.fullmatch(r"(.*)\[(-?\d+|max)\]", field, re.DOTALL)
     return (found[1], found[2]) if found else (field, "")
 
 
 def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    """The template with what came of its claims: `{growth rate*law paper:.3f}` is the number of the one claim with such a label.
+    """The template with what came of its claims: `{growth rate*law paper:.3f}` is the number of the
+    one claim with such a label.
 
-    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. `[0]` at its end
-    picks the first of several, `[-1]` the last, `[max]` that with the largest number. A percentage of a claim that
-    counts exceptions is the share without them, and `{...:count}` how many are none: `2 of 3`. In place of a number,
-    `{...:verdict}` is its verdict in words, `{...:case update}` what its case says of `update`, `{...:interval .0%}` the number
-    with its interval, `{...:points}` a difference of shares in percentage points, and `{...:ceiling .2f}` its first ceiling.
-    A number that cannot be told says so, unless its interval or its verdict is in the template as well.
+    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name
+    of a field. `[0]` at its end picks the first of several, `[-1]` the last, `[max]` that with the
+    largest number. A percentage of a claim that counts exceptions is the share without them, and
+    `{...:count}` how many are none: `2 of 3`. In place of a number, `{...:verdict}` is its verdict
+    in words, `{...:case update}` what its case says of `update`, `{...:interval .0%}` the number
+    with its interval, `{...:points}` a difference of shares in percentage points, and `{...:ceiling
+    .2f}` its first ceiling. A number that cannot be told says so, unless its interval or its
+    verdict is in the template as well.
     """
     parts = [(text, field, form or "") for text, field, form, _ in Formatter().parse(template)]
     judged = {field for _, field, form in parts if form == "verdict"}
@@ -153,7 +198,12 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
     for text, field, form in parts:
         claim = _claim_of(name, field, claims) if field else None
         sentence += text + (_told(claim, form) if claim else "")
-        if claim and field not in judged and form.partition(" ")[0] not in _WITHOUT_VERDICT and _is_open(claim):
+        if (
+            claim
+            and field not in judged
+            and form.partition(" ")[0] not in _WITHOUT_VERDICT
+            and _is_open(claim)
+        ):
             sentence += f" ({_VERDICTS[CANNOT_TELL]})"
     return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
 
@@ -166,11 +216,19 @@ def _is_open(claim: Mapping[str, Any]) -> bool:
 def _claim_of(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     pattern, place = _picked(field)
     fits = [claim for claim in claims if fnmatchcase(claim["label"], pattern)]
-    found = [claim for claim in fits if not claim.get("breaks")] or fits  # a control is meant where nothing else is called so
+    found = [
+        claim for claim in fits if not claim.get("breaks")
+    ] or fits  # a control is meant where nothing else is called so
     if len(found) != 1 and not (place and found):
         fitting = "".join(f"\n  {claim['label']}" for claim in found)
-        raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
-    return max(found, key=lambda claim: claim["measured"]) if place == "max" else found[int(place or 0)]
+        raise ValueError(
+            f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}"
+        )
+    return (
+        max(found, key=lambda claim: claim["measured"])
+        if place == "max"
+        else found[int(place or 0)]
+    )
 
 
 def _told(claim: Mapping[str, Any], form: str) -> str:
@@ -193,7 +251,9 @@ def _told(claim: Mapping[str, Any], form: str) -> str:
 def _counted(claim: Mapping[str, Any]) -> str:
     """`2 of 3`: how many are no exceptions."""
     if claim["relation"]["kind"] != Exceptions.kind:
-        raise ValueError(f"`{claim['label']}` counts no exceptions, so the form `count` has no number for it.")
+        raise ValueError(
+            f"`{claim['label']}` counts no exceptions, so the form `count` has no number for it."
+        )
     among, missed = claim["relation"]["among"], claim["measured"]
     return f"{0 if missed is None or missed != missed else among - missed:g} of {among}"
 

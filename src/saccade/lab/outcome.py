@@ -1,5 +1,5 @@
-"""What came of an experiment, and what the terminal shows of it: one line and every exception in full, or every claim with unmet
-assumptions said once on top.
+"""What came of an experiment, and what the terminal shows of it: one line and every exception in
+full, or every claim with unmet assumptions said once on top.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from saccade.theory import condition as conditions
 class Outcome:
     """The result of one run of an experiment; `finding` is the sentence that its file opens with.
 
-    `as_designed`: its data were made to meet the assumptions of its claims, and no setting was changed.
+    `as_designed`: its data were made to meet the assumptions of its claims, and no setting was
+    changed.
     """
 
     name: str
@@ -42,9 +43,9 @@ class Outcome:
 
     @property
     def unexpected(self) -> list[Claim]:
-        """Claims that hold or fail against expectation; as designed, also those that are outside their assumptions without being
-        known to be. With other settings, a user's own file or real text, being outside is an answer; so is, always, that a claim
-        cannot be told.
+        """Claims that hold or fail against expectation; as designed, also those that are outside
+        their assumptions without being known to be. With other settings, a user's own file or real
+        text, being outside is an answer; so is, always, that a claim cannot be told.
         """
         return [
             claim
@@ -54,12 +55,16 @@ class Outcome:
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """`427 hold, 12 fail as expected (6 published), 4 controls, 14 replications`, as the README counts."""
+    """`427 hold, 12 fail as expected (6 published), 4 controls, 14 replications`, as the README
+    counts.
+    """
     return claim_counts.tally([claim.as_dict() for claim in claims]) or "no claims"
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """The tally, then how many claims are unexpectedly outside their assumptions, which it does not count as surprises."""
+    """The tally, then how many claims are unexpectedly outside their assumptions, which it does not
+    count as surprises.
+    """
     outside = sum(len(outcome.unexpected) - outcome.kinds.count("surprise") for outcome in outcomes)
     whose = "its" if outside == 1 else "their"
     counted = tally([claim for outcome in outcomes for claim in outcome.claims])
@@ -71,7 +76,9 @@ def _said(value: Any) -> str:
 
 
 def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:
-    """What heads a result of a user's own settings: whose they are, what came out here, and what is found at the default ones."""
+    """What heads a result of a user's own settings: whose they are, what came out here, and what is
+    found at the default ones.
+    """
     usual = asdict(defaults)
     changed = {name: value for name, value in asdict(settings).items() if value != usual[name]}
     classes = changed.pop("classes", "")
@@ -81,22 +88,42 @@ def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:
 
 
 def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> None:
-    """One line and every surprise in full; with `every_claim` all of them, grouped by the statement they test."""
+    """One line and every surprise in full; with `every_claim` all of them, grouped by the statement
+    they test.
+    """
     seconds = outcome.record.attrs.get("wall_time_s")
     took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
-    terminal.print(f"[bold]{outcome.name}[/bold]: {escape(summary([outcome]))}{took}", soft_wrap=True, highlight=False)
+    terminal.print(
+        f"[bold]{outcome.name}[/bold]: {escape(summary([outcome]))}{took}",
+        soft_wrap=True,
+        highlight=False,
+    )
     unexpected = set(map(id, outcome.unexpected))
-    shown = [pair for pair in zip(outcome.claims, outcome.kinds, strict=True) if every_claim or id(pair[0]) in unexpected]
-    assumed = [condition for claim, _ in shown if not claim.breaks for condition in claim.given] if every_claim else []
+    shown = [
+        pair
+        for pair in zip(outcome.claims, outcome.kinds, strict=True)
+        if every_claim or id(pair[0]) in unexpected
+    ]
+    assumed = (
+        [condition for claim, _ in shown if not claim.breaks for condition in claim.given]
+        if every_claim
+        else []
+    )
     opening, *unmet = conditions.tally("These claims", assumed) or [""]
     for sentence in [opening, *(f"  {one}" for one in unmet), *_left_out(outcome)]:
         if sentence:
             terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
     for statement in {claim.statement.key: claim.statement for claim, _ in shown}.values():
-        terminal.print(f"  [bold]{escape(statement.key)}[/bold]: {escape(statement.title)}", soft_wrap=True, highlight=False)
+        terminal.print(
+            f"  [bold]{escape(statement.key)}[/bold]: {escape(statement.title)}",
+            soft_wrap=True,
+            highlight=False,
+        )
         for claim, kind in shown:
             if claim.statement.key == statement.key:
-                terminal.print(_line(claim, kind, id(claim) in unexpected), soft_wrap=True, highlight=False)
+                terminal.print(
+                    _line(claim, kind, id(claim) in unexpected), soft_wrap=True, highlight=False
+                )
 
 
 def _line(claim: Claim, kind: str, is_unexpected: bool) -> str:
@@ -108,7 +135,13 @@ def _line(claim: Claim, kind: str, is_unexpected: bool) -> str:
 def _left_out(outcome: Outcome) -> list[str]:
     """What could not be asked, and runs that diverged."""
     sentences = parsed_json(outcome.record.attrs.get("left_out", "[]"), list)
-    lost = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
+    lost = (
+        int((outcome.record.stop_reason == "diverged").sum())
+        if "stop_reason" in outcome.record
+        else 0
+    )
     if lost:
-        sentences.append(f"{lost} of {outcome.record.stop_reason.size} runs diverged; their values are missing.")
+        sentences.append(
+            f"{lost} of {outcome.record.stop_reason.size} runs diverged; their values are missing."
+        )
     return sentences

@@ -1,7 +1,9 @@
-"""Panels: what a figure shows, described once. Matplotlib draws them for paper (`report/drawn.py`), the page for the screen.
+"""Panels: what a figure shows, described once. Matplotlib draws them for paper (`report/drawn.py`),
+the page for the screen.
 
-Three kinds: `Lines` (curves, points and bands over one horizontal axis), `Bars` (side by side or stacked), `Heat` (a map).
-A figure is a list of panels, or a list of rows of them. Labels are plain text with Unicode symbols, since a page has no LaTeX.
+Three kinds: `Lines` (curves, points and bands over one horizontal axis), `Bars` (side by side or
+stacked), `Heat` (a map). A figure is a list of panels, or a list of rows of them. Labels are plain
+text with Unicode symbols, since a page has no LaTeX.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Line(NamedTuple):
 class Lines:
     """Curves over one horizontal axis. `log` names the logarithmic axes: "", "x", "y" or "xy".
 
-    `levels` are horizontal lines (value -> label), `marks` vertical ones, `ticks` names for places along x.
+    `levels` are horizontal lines (value -> label), `marks` vertical ones, `ticks` names for places
+    along x.
     """
 
     title: str
@@ -63,13 +66,16 @@ class Lines:
 
     def spec(self) -> dict[str, Any]:
         if self.log not in ("", "x", "y", "xy"):
-            raise InputError(f'`log` names the logarithmic axes, "x", "y" or "xy"; got {shortened(self.log)}.')
+            raise InputError(
+                f'`log` names the logarithmic axes, "x", "y" or "xy"; got {shortened(self.log)}.'
+            )
         for style in {line.style for line in self.lines} - set(_STYLES):
             checked_choice("style", style, _STYLES)
         return {
             "kind": "line",
             "title": self.title,
-            "x": _axis(self.x, "x" in self.log, self.xlim) | {"places": _labelled(self.ticks, "at")},
+            "x": _axis(self.x, "x" in self.log, self.xlim)
+            | {"places": _labelled(self.ticks, "at")},
             "y": _axis(self.y, "y" in self.log, self.ylim),
             "series": [_series(line) for line in _coloured(self.lines)],
             "levels": _labelled(self.levels, "y"),
@@ -79,7 +85,9 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """Heights over named places, one group for each name; `tones` gives a group a colour as in `Line`."""
+    """Heights over named places, one group for each name; `tones` gives a group a colour as in
+    `Line`.
+    """
 
     title: str
     x: str
@@ -112,7 +120,9 @@ class Bars:
 
 @dataclass(frozen=True)
 class Heat:
-    """A map of values (row, column). `limits` are the ends of the colour scale; `diverging` puts white at their middle."""
+    """A map of values (row, column). `limits` are the ends of the colour scale; `diverging` puts
+    white at their middle.
+    """
 
     title: str
     x: str
@@ -127,9 +137,13 @@ class Heat:
     def spec(self) -> dict[str, Any]:
         cells = np.asarray(self.values, float)
         if cells.ndim != 2:
-            raise InputError(f"a map has values (row, column); {self.title!r} has the shape {cells.shape}.")
+            raise InputError(
+                f"a map has values (row, column); {self.title!r} has the shape {cells.shape}."
+            )
         for axis, (word, names) in enumerate({"rows": self.rows, "columns": self.columns}.items()):
-            _check_fit(f"map {self.title!r}", word, len(names) or cells.shape[axis], cells.shape[axis])
+            _check_fit(
+                f"map {self.title!r}", word, len(names) or cells.shape[axis], cells.shape[axis]
+            )
         known = cells[np.isfinite(cells)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return {
@@ -148,11 +162,22 @@ class Heat:
 
 
 def over_seeds(curves: Any, label: str = "", tone: int | float | None = OWN) -> Line:
-    """The mean of curves over time, a DataArray (seed, time), with a band from the lowest to the highest seed."""
-    return Line(curves.time, curves.mean("seed"), label, tone=tone, low=curves.min("seed"), high=curves.max("seed"))
+    """The mean of curves over time, a DataArray (seed, time), with a band from the lowest to the
+    highest seed.
+    """
+    return Line(
+        curves.time,
+        curves.mean("seed"),
+        label,
+        tone=tone,
+        low=curves.min("seed"),
+        high=curves.max("seed"),
+    )
 
 
-def with_intervals(x: Any, intervals: Any, label: str = "", tone: int | float | None = 0) -> list[Line]:
+def with_intervals(
+    x: Any, intervals: Any, label: str = "", tone: int | float | None = 0
+) -> list[Line]:
     """Means as points at `x`, each with a vertical line from end to end of its interval."""
     means, lows, highs = np.array(intervals).T
     ends = np.column_stack([lows, highs, np.full(len(lows), np.nan)])  # NaN: the line breaks
@@ -180,13 +205,17 @@ def specs(layout: Layout) -> list[list[dict[str, Any]]]:
     rows = [list(row) if isinstance(row, list | tuple) else [row] for row in listed]
     for panel in itertools.chain(*rows):
         if not isinstance(panel, Lines | Bars | Heat):
-            raise InputError(f"`panels` must give a list of Lines, Bars and Heat, or rows of them; it gave {shortened(panel)}.")
+            raise InputError(
+                f"`panels` must give a list of Lines, Bars and Heat, or rows of them; it gave {shortened(panel)}."
+            )
     if not any(isinstance(row, list | tuple) for row in listed):
         rows = [listed]
     described = [[panel.spec() for panel in row] for row in rows]
     every = [spec for row in described for spec in row]
     for number, spec in enumerate(every if len(every) > 1 else (), 1):
-        spec["title"] = f"{number}. {spec['title']}"  # by which a caption can name it wherever the panel ends up
+        spec["title"] = (
+            f"{number}. {spec['title']}"  # by which a caption can name it wherever the panel ends up
+        )
     return _written(described)
 
 
@@ -196,17 +225,30 @@ def _written(part: Any) -> Any:
         return numerals_in(part)
     if isinstance(part, dict):
         return {name: _written(inner) for name, inner in part.items()}
-    is_numbers = not isinstance(part, list) or not part or not isinstance(part[0], str | dict | list)
+    is_numbers = (
+        not isinstance(part, list) or not part or not isinstance(part[0], str | dict | list)
+    )
     return part if is_numbers else [_written(inner) for inner in part]
 
 
 def table_rows(rows: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """The numbers that panels show, as described by `specs`, a row for each point, bar or cell; also lines across, by their label.
+    """The numbers that panels show, as described by `specs`, a row for each point, bar or cell;
+    also lines across, by their label.
 
-    Columns: panel, series, x, y, and `low` and `high` of a band or `value` of a map where there is one.
+    Columns: panel, series, x, y, and `low` and `high` of a band or `value` of a map where there is
+    one.
     """
-    found = [{"panel": spec["title"], **row} for panels in rows for spec in panels for row in _ROWS[spec["kind"]](spec)]
-    columns = [name for name in ("panel", "series", "x", "y", "low", "high", "value") if any(name in row for row in found)]
+    found = [
+        {"panel": spec["title"], **row}
+        for panels in rows
+        for spec in panels
+        for row in _ROWS[spec["kind"]](spec)
+    ]
+    columns = [
+        name
+        for name in ("panel", "series", "x", "y", "low", "high", "value")
+        if any(name in row for row in found)
+    ]
     return [{name: row.get(name) for name in columns} for row in found]
 
 
@@ -228,7 +270,10 @@ def _rows_of_bars(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of_heat(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    named = (spec["y"]["ticks"] or range(spec["rows"]), spec["x"]["ticks"] or range(spec["columns"]))
+    named = (
+        spec["y"]["ticks"] or range(spec["rows"]),
+        spec["x"]["ticks"] or range(spec["columns"]),
+    )
     for (row, column), value in zip(itertools.product(*named), spec["values"], strict=True):
         yield {"x": column, "y": row, "value": value}
 
@@ -242,7 +287,11 @@ def _coloured(lines: Sequence[Line]) -> list[Line]:
     found = []
     for line in lines:
         if line.tone == OWN:
-            free = (tone for tone in itertools.count() if not line.label or (line.style, tone) not in taken)
+            free = (
+                tone
+                for tone in itertools.count()
+                if not line.label or (line.style, tone) not in taken
+            )
             line = line._replace(tone=next(free))
             taken |= {(line.style, line.tone)} if line.label else set()
         found.append(line)
@@ -255,13 +304,26 @@ def _check_fit(whose: str, word: str, n_names: int, n_values: int) -> None:
 
 
 def _series(line: Line) -> dict[str, Any]:
-    sizes = {name: np.size(getattr(line, name)) for name in ("x", "y", "low", "high") if getattr(line, name) is not None}
+    sizes = {
+        name: np.size(getattr(line, name))
+        for name in ("x", "y", "low", "high")
+        if getattr(line, name) is not None
+    }
     n = max(sizes["x"], sizes["y"])
     if any(size != n and (size > 1 or name in ("low", "high")) for name, size in sizes.items()):
-        raise InputError(f"line {line.label!r} has {', '.join(f'{size} values of {name}' for name, size in sizes.items())}.")
+        raise InputError(
+            f"line {line.label!r} has {', '.join(f'{size} values of {name}' for name, size in sizes.items())}."
+        )
     x, y = np.broadcast_arrays(np.asarray(line.x, float), np.asarray(line.y, float))
     band = {} if line.low is None else {"low": _listed(line.low), "high": _listed(line.high)}
-    return {"name": line.label, "x": _listed(x), "y": _listed(y), "style": line.style, **_tone(line.tone), **band}
+    return {
+        "name": line.label,
+        "x": _listed(x),
+        "y": _listed(y),
+        "style": line.style,
+        **_tone(line.tone),
+        **band,
+    }
 
 
 def _tone(tone: int | float | None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""What a claim asks of a measurement: near a target, at most, at least, between, few exceptions, printed against corrected.
+"""What a claim asks of a measurement: near a target, at most, at least, between, few exceptions,
+printed against corrected.
 
-A relation says whether a number satisfies it (`holds`), which numbers it allows (`bounds`), how to print it (`says`, and `miss`
-if it is not true), and the same as half a sentence (`told`); `judged` gives all five for one measurement.
+A relation says whether a number satisfies it (`holds`), which numbers it allows (`bounds`), how to
+print it (`says`, and `miss` if it is not true), and the same as half a sentence (`told`); `judged`
+gives all five for one measurement.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ class Sources(NamedTuple):
     found: str
 
     def gives(self, measured: Value) -> str:
-        return "the number is missing" if math.isnan(centre(measured)) else f"{self.found} {shown(measured)}"
+        return (
+            "the number is missing"
+            if math.isnan(centre(measured))
+            else f"{self.found} {shown(measured)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,11 @@ class Near:
         gap = abs(centre(measured) - self.target)
         if math.isnan(gap):
             return "missing"
-        return f"off by {shown(float(f'{100 * gap / abs(self.target):.2g}'))} %" if self.target else f"off by {shown(gap)}"
+        return (
+            f"off by {shown(float(f'{100 * gap / abs(self.target):.2g}'))} %"
+            if self.target
+            else f"off by {shown(gap)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,11 @@ class Between:
 
     def miss(self, measured: Value) -> str:
         too_low = lowest(measured) < self.low
-        return f"{shown(self.low - lowest(measured))} too low" if too_low else f"{shown(highest(measured) - self.high)} too high"
+        return (
+            f"{shown(self.low - lowest(measured))} too low"
+            if too_low
+            else f"{shown(highest(measured) - self.high)} too high"
+        )
 
 
 @dataclass(frozen=True)
@@ -167,7 +181,11 @@ class Exceptions:
             return "nothing was there to test it on"
         if self.among == 1:
             return f"{'true' if true else 'not true'} in the only case"
-        share = f"all {self.among}" if true == self.among else f"{shown(true) if true else 'none'} of {self.among}"
+        share = (
+            f"all {self.among}"
+            if true == self.among
+            else f"{shown(true) if true else 'none'} of {self.among}"
+        )
         allowed = f", and {self.allowed} may be exceptions" if self.allowed else ""
         return f"true in {share} cases{allowed}"
 
@@ -177,8 +195,8 @@ class Exceptions:
 
 @dataclass(frozen=True)
 class Erratum:
-    """A formula as printed, or as it is read, and as corrected: only the corrected form may be within a distance of the
-    measurement.
+    """A formula as printed, or as it is read, and as corrected: only the corrected form may be
+    within a distance of the measurement.
     """
 
     kind: ClassVar[str] = "erratum"
@@ -211,7 +229,11 @@ class Erratum:
     def miss(self, measured: Value) -> str:
         value = centre(measured)
         right = abs(value - self.corrected) <= self.within
-        return "the two forms cannot be distinguished" if right else f"corrected form off by {shown(abs(value - self.corrected))}"
+        return (
+            "the two forms cannot be distinguished"
+            if right
+            else f"corrected form off by {shown(abs(value - self.corrected))}"
+        )
 
 
 Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum
@@ -226,10 +248,18 @@ class Judgement(NamedTuple):
 
 
 def judged(relation: Relation, measured: Value, by: Sources) -> Judgement:
-    """A relation held against a measurement; an interval must satisfy it from end to end, and NaN never does."""
+    """A relation held against a measurement; an interval must satisfy it from end to end, and NaN
+    never does.
+    """
     values = tuple(measured) if isinstance(measured, Interval) else (measured,)
     agrees = all(relation.holds(value) for value in values)
-    return Judgement(agrees, relation.bounds, relation.says(measured), relation.miss(measured), relation.told(measured, by))
+    return Judgement(
+        agrees,
+        relation.bounds,
+        relation.says(measured),
+        relation.miss(measured),
+        relation.told(measured, by),
+    )
 
 
 def centre(measured: Value) -> float:
@@ -250,14 +280,18 @@ def times(factor: float) -> str:
 
 
 def enough(factor: float, what: str) -> str:
-    """What size would do: `about 12 times the repetitions would do`. Beyond a hundred times it is no use to say how many."""
+    """What size would do: `about 12 times the repetitions would do`. Beyond a hundred times it is
+    no use to say how many.
+    """
     if factor > MOST_TIMES:
         return f"more than {MOST_TIMES} times the {what} would be needed"
     return f"about {times(factor)} the {what} would do"
 
 
 def told_apart(measured: Value, bound: float, agrees: bool) -> tuple[str, str]:
-    """Both as text. Where they disagree, a single number has as many digits as it takes to see that they differ."""
+    """Both as text. Where they disagree, a single number has as many digits as it takes to see that
+    they differ.
+    """
     if not agrees and not isinstance(measured, Interval):
         for digits in range(4, 16):
             pair = shown(measured, f".{digits}g"), shown(bound, f".{digits}g")

@@ -1,11 +1,13 @@
-"""Which values the settings of an experiment may have: their declarations, checked before anything runs.
+"""Which values the settings of an experiment may have: their declarations, checked before anything
+runs.
 
-A setting is a number, a text, a bool, one of some choices (`Literal["sgd", "adam"]`), or a tuple of these: a record can keep it.
-Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
-default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.
-A setting whose name ends in `ratio` or `ratios` is above 0, since rates are divided by it.
-Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1, and so is every number of
-`seeds`; how many there may be is checked where they are used.
+A setting is a number, a text, a bool, one of some choices (`Literal["sgd", "adam"]`), or a tuple of
+these: a record can keep it. Numbers are finite, and at most 1e30 in size. Whole numbers are at
+least 1, or 0 if a default is, and at most 1e9. A setting whose default lists something lists
+something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`. A
+setting whose name ends in `ratio` or `ratios` is above 0, since rates are divided by it. Seeds are
+names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1, and so
+is every number of `seeds`; how many there may be is checked where they are used.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _MOST, _MOST_COUNT = 1e30, 10**9
 
 
 class Range(NamedTuple):
-    """From the lowest value to the highest, both allowed; a setting that lists some has at least so many."""
+    """From the lowest value to the highest, both allowed; a setting that lists some has at least so
+    many.
+    """
 
     low: float
     high: float
@@ -31,14 +35,18 @@ class Range(NamedTuple):
 
 
 def check_settings(settings: Any) -> None:
-    """An `InputError` that names the first setting that a record could not keep, or that is out of its range."""
+    """An `InputError` that names the first setting that a record could not keep, or that is out of
+    its range.
+    """
     restored_settings(asdict(settings), type(settings))
     for field in fields(settings):
         check_values(type(settings), field.name, [getattr(settings, field.name)])
 
 
 def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
-    """The same of many values of one setting of that kind of settings: whether one may be so never depends on the others."""
+    """The same of many values of one setting of that kind of settings: whether one may be so never
+    depends on the others.
+    """
     declared, default = _declarations(kind)[name]
     usual = _numbers(default)
     low, counted = min([1, *usual]), all(isinstance(one, int) for one in usual)
@@ -53,7 +61,9 @@ def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
                 f"`{name}` must list at least {'one value' if least == 1 else f'{least} values'}; got {len(value) or 'none'}."
             )
         for number in _numbers(value):
-            counts = counted and isinstance(number, int)  # 1 may stand for a setting that is 0.5 by default
+            counts = counted and isinstance(
+                number, int
+            )  # 1 may stand for a setting that is 0.5 by default
             _check(name, number, declared, low, counts)
 
 
@@ -74,7 +84,10 @@ def _declarations(kind: type) -> dict[str, tuple[Range | None, Any]]:
     """The declared range, if there is one, and the default of every setting."""
     hints = get_type_hints(kind, include_extras=True)
     return {
-        field.name: (_declared(hints[field.name]), field.default if field.default_factory is MISSING else field.default_factory())
+        field.name: (
+            _declared(hints[field.name]),
+            field.default if field.default_factory is MISSING else field.default_factory(),
+        )
         for field in fields(kind)
     }
 

@@ -1,9 +1,12 @@
-r"""Several layers of attention on data with as many levels: every layer must find the one input that carries the answer.
+r"""Several layers of attention on data with as many levels: every layer must find the one input
+that carries the answer.
 
-A tree of hidden states, 0 or 1. The root is what is to be predicted; of the children of a node the first has its state, the others
-are noise. The lowest nodes show tokens, infinitely many, from the law of their state: distinct tokens tell states apart, common
-ones do not. Layer 1 attends to tokens, layer 2 to the nodes of layer 1, and so on; all nodes of a level share attention logits and
-neurons, $h = \tanh(W b)$. The population is every assignment of the hidden states, all equally likely.
+A tree of hidden states, 0 or 1. The root is what is to be predicted; of the children of a node the
+first has its state, the others are noise. The lowest nodes show tokens, infinitely many, from the
+law of their state: distinct tokens tell states apart, common ones do not. Layer 1 attends to
+tokens, layer 2 to the nodes of layer 1, and so on; all nodes of a level share attention logits and
+neurons, $h = \tanh(W b)$. The population is every assignment of the hidden states, all equally
+likely.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ class TreeParameters(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What the nodes of a level can be: the values of their children (node, child) and their state (node)."""
+    """What the nodes of a level can be: the values of their children (node, child) and their state
+    (node).
+    """
 
     children: NDArray[np.int64]
     state: NDArray[np.int64]
@@ -37,7 +42,9 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AttentionTree(System):
-    """`depth` layers; `token_prob` (state, token) is what the lowest nodes show; `n_children` of every other node."""
+    """`depth` layers; `token_prob` (state, token) is what the lowest nodes show; `n_children` of
+    every other node.
+    """
 
     depth: int
     token_prob: NDArray[np.float64]
@@ -53,7 +60,9 @@ class AttentionTree(System):
     def __post_init__(self) -> None:
         checked_choice("kind", self.kind, ("exp", "softmax"))
         if not 1 <= checked_count("depth", self.depth) <= 3:
-            raise InputError(f"`depth` must be 1 to 3, since all assignments of hidden states are listed; got {self.depth}.")
+            raise InputError(
+                f"`depth` must be 1 to 3, since all assignments of hidden states are listed; got {self.depth}."
+            )
 
     @cached_property
     def levels(self) -> list[Level]:
@@ -70,7 +79,11 @@ class AttentionTree(System):
         sizes = [self.token_prob.shape[1], *[self.n_children] * (self.depth - 1)]
         widths = [self.token_prob.shape[1], *[self.width] * (self.depth - 1)]
         neurons = tuple(self.scale * rng.standard_normal((self.width, width)) for width in widths)
-        return TreeParameters(tuple(np.zeros(size) for size in sizes), neurons, self.scale * rng.standard_normal(self.width))
+        return TreeParameters(
+            tuple(np.zeros(size) for size in sizes),
+            neurons,
+            self.scale * rng.standard_normal(self.width),
+        )
 
     def hidden(self, parameters: TreeParameters) -> list[Array]:
         """Of every layer, the vectors of all values that its nodes can have (value, neuron)."""
@@ -78,16 +91,29 @@ class AttentionTree(System):
         found = [jnp.tanh(attended(self.kind, z[0], self.token_prob) @ W[0].T)]
         for level, logits, weights in zip(self.levels, z[1:], W[1:], strict=True):
             share = attended(self.kind, logits, jnp.ones(self.n_children) / self.n_children)
-            found.append(jnp.tanh(jnp.einsum("c,vcw->vw", share, found[-1][level.children]) @ weights.T))
+            found.append(
+                jnp.tanh(jnp.einsum("c,vcw->vw", share, found[-1][level.children]) @ weights.T)
+            )
         return found
 
     def loss(self, parameters: TreeParameters) -> Array:
         state = self.levels[-1].state if self.levels else np.array([0, 1])
-        return jnp.mean(jax.nn.softplus((1 - 2 * state) * (self.hidden(parameters)[-1] @ parameters.decoder)))
+        return jnp.mean(
+            jax.nn.softplus((1 - 2 * state) * (self.hidden(parameters)[-1] @ parameters.decoder))
+        )
 
     def observe(self, parameters: TreeParameters) -> dict[str, Seen]:
         z = parameters.attention
-        seen = {"attention_1": Seen(("state", "token"), attended("softmax", z[0], self.token_prob), "1", "attention on tokens")}
+        seen = {
+            "attention_1": Seen(
+                ("state", "token"),
+                attended("softmax", z[0], self.token_prob),
+                "1",
+                "attention on tokens",
+            )
+        }
         for layer, logits in enumerate(z[1:], 2):
-            seen[f"attention_{layer}"] = Seen(("child",), jax.nn.softmax(logits), "1", "attention on children")
+            seen[f"attention_{layer}"] = Seen(
+                ("child",), jax.nn.softmax(logits), "1", "attention on children"
+            )
         return seen

@@ -1,10 +1,12 @@
-r"""Stage I of [chen2025] by itself: gradient ascent on the product of three factors, $E = w A b$, from many starts at once.
+r"""Stage I of [chen2025] by itself: gradient ascent on the product of three factors, $E = w A b$,
+from many starts at once.
 
 $$\dot w = (A b)^\top, \qquad \dot A = w^\top b^\top, \qquad \dot b = A^\top w^\top$$
 
-(eqs. 7 and 8; $w = v W_V$, $A = W^{[1]}$, $b = W^{[2]}$, each divided by the initial scale). It reaches infinity in finite time, so
-no solver can follow it in t. The time of this system is $\tau$, $d\tau = R\,dt$ with $R = |\theta|/\sqrt3$, in which it grows like
-$e^\tau$; t is a parameter of its own, the `clock` of each start. Formulas serve NumPy, in which flows run, and JAX alike.
+(eqs. 7 and 8; $w = v W_V$, $A = W^{[1]}$, $b = W^{[2]}$, each divided by the initial scale). It
+reaches infinity in finite time, so no solver can follow it in t. The time of this system is $\tau$,
+$d\tau = R\,dt$ with $R = |\theta|/\sqrt3$, in which it grows like $e^\tau$; t is a parameter of its
+own, the `clock` of each start. Formulas serve NumPy, in which flows run, and JAX alike.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Factors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CubicFlow(System):
-    """The cubic flow from given factors, with the axes of `Factors` except time; all starts are followed together."""
+    """The cubic flow from given factors, with the axes of `Factors` except time; all starts are
+    followed together.
+    """
 
     along: ArrayLike
     hidden: ArrayLike
@@ -50,7 +54,12 @@ class CubicFlow(System):
     def random(cls, n_starts: int, width: int, seed: int = 0) -> CubicFlow:
         """Standard normal factors, as the paper starts them."""
         rng = np.random.default_rng(seed)
-        return cls(*(rng.standard_normal((n_starts, *shape)) for shape in ((width,), (width, width), (width,))))
+        return cls(
+            *(
+                rng.standard_normal((n_starts, *shape))
+                for shape in ((width,), (width, width), (width,))
+            )
+        )
 
     def start(self, rng: np.random.Generator) -> Factors:
         w, A, b = (np.asarray(part, float) for part in (self.along, self.hidden, self.readout))
@@ -63,12 +72,19 @@ class CubicFlow(System):
         return _velocity(parameters)
 
     def equations(self) -> Equations:
-        """Shared by all starts; in NumPy, where nothing has to be compiled for each number and width of them."""
-        return Equations(_velocity, _loss, None, without_jax=lambda factors: (_loss(factors), _velocity(factors)))
+        """Shared by all starts; in NumPy, where nothing has to be compiled for each number and
+        width of them.
+        """
+        return Equations(
+            _velocity, _loss, None, without_jax=lambda factors: (_loss(factors), _velocity(factors))
+        )
 
     def observe(self, parameters: Factors) -> dict[str, Seen]:
         told = "root of a third of the sum of squares of w, A and b"
-        return {"energy": Seen(("start",), energy(parameters), "1", "w A b"), "size": Seen(("start",), size(parameters), "1", told)}
+        return {
+            "energy": Seen(("start",), energy(parameters), "1", "w A b"),
+            "size": Seen(("start",), size(parameters), "1", told),
+        }
 
 
 def _loss(factors: Factors, _: None = None) -> Any:
@@ -79,7 +95,12 @@ def _velocity(factors: Factors, _: None = None) -> Factors:
     w, A, b, _t = factors
     R = size(factors)
     outer = w[..., :, None] * b[..., None, :] / R[..., None, None]
-    return Factors((A @ b[..., None])[..., 0] / R[..., None], outer, (w[..., None, :] @ A)[..., 0, :] / R[..., None], 1 / R)
+    return Factors(
+        (A @ b[..., None])[..., 0] / R[..., None],
+        outer,
+        (w[..., None, :] @ A)[..., 0, :] / R[..., None],
+        1 / R,
+    )
 
 
 def energy(factors: Factors) -> Any:

@@ -1,14 +1,16 @@
-r"""The one-layer Transformer with embeddings: one head, no value matrix, no residual, no positions, loss at the last token only.
+r"""The one-layer Transformer with embeddings: one head, no value matrix, no residual, no positions,
+loss at the last token only.
 
 $$M = W_0 W_1, \qquad \Phi = s\, W_0 W_Q W_K^\top W_0^\top, \qquad
   A_{ij} = \frac{n_j e^{\Phi_{ij}}}{\sum_k n_k e^{\Phi_{ik}}}, \qquad z_i = A_i M,$$
 
-where i is the last token of a context and n its token counts, itself included [chen2026]. Without positions the counts are all that
-matters, so the cost does not grow with the length; in the limit of long contexts n becomes the stationary law.
+where i is the last token of a context and n its token counts, itself included [chen2026]. Without
+positions the counts are all that matters, so the cost does not grow with the length; in the limit
+of long contexts n becomes the stationary law.
 
-NOTATION.md has letters and names. The gradient flow of its loss waits near critical points and leaves them exponentially fast, so
-it is stiff.
-Not here: how parameters move (dynamics/), what the theory predicts (theory/).
+NOTATION.md has letters and names. The gradient flow of its loss waits near critical points and
+leaves them exponentially fast, so it is stiff. Not here: how parameters move (dynamics/), what the
+theory predicts (theory/).
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class Chain(Protocol):
 
 
 class Setting(NamedTuple):
-    """What the velocity depends on beside the weights; an argument of the compiled code, so that one shape is compiled once."""
+    """What the velocity depends on beside the weights; an argument of the compiled code, so that
+    one shape is compiled once.
+    """
 
     stationary: Any
     transition: Any
@@ -102,14 +106,18 @@ class Embedded(SettledSystem):
     lr_decoder: float | None = None
     lr_attention: float | None = None
 
-    solver = Solver(t1=5000.0, n_times=1500, rtol=1e-10, atol=1e-12)  # holds both invariants to 1e-8
+    solver = Solver(
+        t1=5000.0, n_times=1500, rtol=1e-10, atol=1e-12
+    )  # holds both invariants to 1e-8
     keep = ("attention", *WEIGHTS)
     loss_unit = "nats"
 
     def __post_init__(self) -> None:
         if self.chain is not None:
             checked_kind("chain", self.chain, MarkovChain)
-        object.__setattr__(self, "d_model", checked_count("d_model", self.d_model, high=_MOST_WIDTH))
+        object.__setattr__(
+            self, "d_model", checked_count("d_model", self.d_model, high=_MOST_WIDTH)
+        )
         object.__setattr__(self, "d_key", checked_count("d_key", self.d_key, high=_MOST_WIDTH))
         checked_number("init_scale", self.init_scale, low=0.0, high=1e6)
         checked_number("logit_scale", self.logit_scale, low=0.0, high=1e6)
@@ -122,7 +130,9 @@ class Embedded(SettledSystem):
     def task(self) -> MarkovChain:
         """The chain, which must be there."""
         if self.chain is None:
-            raise InputError("`Embedded()` without a chain only holds options: pass a chain, `Embedded(chain, ...)`.")
+            raise InputError(
+                "`Embedded()` without a chain only holds options: pass a chain, `Embedded(chain, ...)`."
+            )
         return self.chain
 
     @property
@@ -147,14 +157,25 @@ class Embedded(SettledSystem):
         if "attention" in keep:
             queries, keys = path.embedding @ path.query, path.embedding @ path.key
             logits = self.phi_scale * queries @ np.swapaxes(keys, -1, -2)
-            seen["attention"] = Seen(("query", "token"), class_attention(logits, self.task.stationary))
+            seen["attention"] = Seen(
+                ("query", "token"), class_attention(logits, self.task.stationary)
+            )
         return seen
 
     def parameters_of(self, record: xr.Dataset) -> Weights:
-        return Weights(*kept_values(record, tuple(WEIGHTS), [part.shape for part in self.start(np.random.default_rng(0))]))
+        return Weights(
+            *kept_values(
+                record,
+                tuple(WEIGHTS),
+                [part.shape for part in self.start(np.random.default_rng(0))],
+            )
+        )
 
     def coordinates(self) -> dict[str, Any]:
-        return dict(zip(("lr_decoder", "lr_attention"), self.flow_rates, strict=True)) | self.task.names_by_axis
+        return (
+            dict(zip(("lr_decoder", "lr_attention"), self.flow_rates, strict=True))
+            | self.task.names_by_axis
+        )
 
     def data(self) -> dict[str, Seen]:
         return chain_data(self.task)
@@ -168,7 +189,10 @@ class Embedded(SettledSystem):
     @property
     def options(self) -> dict[str, Any]:
         """The model without its chain and rates."""
-        return {name: getattr(self, name) for name in ("d_model", "d_key", "init_scale", "scaled", "logit_scale")}
+        return {
+            name: getattr(self, name)
+            for name in ("d_model", "d_key", "init_scale", "scaled", "logit_scale")
+        }
 
     @property
     def phi_scale(self) -> float:
@@ -187,7 +211,10 @@ def chain_setting(chain: MarkovChain, model: Embedded) -> Setting:
 
 
 def chain_data(chain: MarkovChain) -> dict[str, Seen]:
-    return {"stationary": Seen(("token",), chain.stationary), "transition": Seen(("token", "next_token"), chain.transition)}
+    return {
+        "stationary": Seen(("token",), chain.stationary),
+        "transition": Seen(("token", "next_token"), chain.transition),
+    }
 
 
 def velocity(weights: Weights, setting: Setting) -> Weights:
@@ -197,15 +224,23 @@ def velocity(weights: Weights, setting: Setting) -> Weights:
 def downhill(slope: Weights, setting: Setting) -> Weights:
     """Minus the slope, each matrix at its rate."""
     decoder, attention = -setting.lr_decoder, -setting.lr_attention
-    return Weights(decoder * slope.embedding, attention * slope.query, attention * slope.key, decoder * slope.projection)
+    return Weights(
+        decoder * slope.embedding,
+        attention * slope.query,
+        attention * slope.key,
+        decoder * slope.projection,
+    )
 
 
 def loss(weights: Weights, setting: Setting) -> Array:
     return population_loss(composite(weights, setting.phi_scale), setting)
 
 
-def invariants(weights: Weights, *, lr_decoder: float = 1.0, lr_attention: float = 1.0) -> tuple[NDArray, NDArray]:
-    r"""Two matrices that the flow conserves exactly, of weights with any leading axes; their drift is the solver's error.
+def invariants(
+    weights: Weights, *, lr_decoder: float = 1.0, lr_attention: float = 1.0
+) -> tuple[NDArray, NDArray]:
+    r"""Two matrices that the flow conserves exactly, of weights with any leading axes; their drift
+    is the solver's error.
 
     $$C_1 = W_0^\top W_0 - W_1 W_1^\top - \tfrac{\eta}{\eta_A} (W_Q W_Q^\top + W_K W_K^\top), \qquad
       C_2 = W_Q^\top W_Q - W_K^\top W_K.$$
@@ -216,7 +251,11 @@ def invariants(weights: Weights, *, lr_decoder: float = 1.0, lr_attention: float
         return np.swapaxes(matrix, -1, -2) @ matrix
 
     attention = gram(np.swapaxes(query, -1, -2)) + gram(np.swapaxes(key, -1, -2))
-    first = gram(embedding) - gram(np.swapaxes(projection, -1, -2)) - lr_decoder / lr_attention * attention
+    first = (
+        gram(embedding)
+        - gram(np.swapaxes(projection, -1, -2))
+        - lr_decoder / lr_attention * attention
+    )
     return first, gram(query) - gram(key)
 
 
@@ -238,18 +277,33 @@ def population_loss(matrices: Composite, chain: Chain) -> Array:
 
 
 def context_loss(matrices: Composite, counts: Any, last_token: Any, next_token: Any) -> Array:
-    """Mean cross-entropy over contexts given by token counts (context, token), their last tokens and what follows."""
+    """Mean cross-entropy over contexts given by token counts (context, token), their last tokens
+    and what follows.
+    """
     logits = context_attention(matrices.attention_logits, counts, last_token) @ matrices.decoder
     log_prob = jax.nn.log_softmax(logits, axis=-1)
     return -jnp.mean(jnp.take_along_axis(log_prob, next_token[:, None], axis=-1))
 
 
 def context_attention(attention_logits: Any, counts: Any, last_token: Any) -> Array:
-    """Attention of each context's last token over the vocabulary (context, token); 0 on tokens that are not there."""
-    return jax.nn.softmax(jnp.where(counts > 0, attention_logits[last_token] + jnp.log(jnp.maximum(counts, 1)), -jnp.inf), axis=-1)
+    """Attention of each context's last token over the vocabulary (context, token); 0 on tokens that
+    are not there.
+    """
+    return jax.nn.softmax(
+        jnp.where(
+            counts > 0, attention_logits[last_token] + jnp.log(jnp.maximum(counts, 1)), -jnp.inf
+        ),
+        axis=-1,
+    )
 
 
 def context_log_prob(matrices: Composite, counts: Any, last_token: Any) -> Array:
-    """What contexts (token, context) make the model expect (next token, context); contexts come last since there are many."""
-    seen = jnp.where(counts > 0, matrices.attention_logits.T[:, last_token] + jnp.log(jnp.maximum(counts, 1)), -jnp.inf)
+    """What contexts (token, context) make the model expect (next token, context); contexts come
+    last since there are many.
+    """
+    seen = jnp.where(
+        counts > 0,
+        matrices.attention_logits.T[:, last_token] + jnp.log(jnp.maximum(counts, 1)),
+        -jnp.inf,
+    )
     return jax.nn.log_softmax(matrices.decoder.T @ jax.nn.softmax(seen, axis=0), axis=0)

@@ -1,8 +1,9 @@
 r"""Attention over the tokens of a context and the layer above it: the model of JoMA [tian2024].
 
-Attention b of counts x: $z \circ x$ (linear), $e^z \circ x$ (exp), or the latter normalised (softmax). Above it neurons
-$h_k = \phi(w_k \cdot U^\top b)$ with $\phi$ a smooth rectifier, and a decoder that reads them. U embeds tokens; orthonormal rows
-make $v_k = U w_k$ the weights on tokens. Each context belongs to a query, and each query has its own logits.
+Attention b of counts x: $z \circ x$ (linear), $e^z \circ x$ (exp), or the latter normalised
+(softmax). Above it neurons $h_k = \phi(w_k \cdot U^\top b)$ with $\phi$ a smooth rectifier, and a
+decoder that reads them. U embeds tokens; orthonormal rows make $v_k = U w_k$ the weights on tokens.
+Each context belongs to a query, and each query has its own logits.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def attended(kind: str, logits: Any, counts: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class JointLayer(System):
-    """Contexts as token counts (context, token), the class to predict and the query of each, and the embedding (token, width)."""
+    """Contexts as token counts (context, token), the class to predict and the query of each, and
+    the embedding (token, width).
+    """
 
     kind: str
     counts: NDArray[np.float64]
@@ -57,8 +60,12 @@ class JointLayer(System):
 
     def start(self, rng: np.random.Generator) -> JointParameters:
         n_tokens, width = self.embedding.shape
-        logits = np.full((self.query.max() + 1, n_tokens), float(self.kind == "linear"))  # linear attention of 0 never starts
-        neurons, decoder = (rng.standard_normal((self.n_neurons, size)) for size in (width, self.target.max() + 1))
+        logits = np.full(
+            (self.query.max() + 1, n_tokens), float(self.kind == "linear")
+        )  # linear attention of 0 never starts
+        neurons, decoder = (
+            rng.standard_normal((self.n_neurons, size)) for size in (width, self.target.max() + 1)
+        )
         return JointParameters(logits, self.scale * neurons, self.scale * decoder)
 
     def rates(self) -> dict[str, float]:
@@ -69,14 +76,26 @@ class JointLayer(System):
         return attended(self.kind, parameters.attention[self.query], self.counts)
 
     def loss(self, parameters: JointParameters) -> Array:
-        hidden = jax.nn.gelu(self.attention(parameters) @ self.embedding @ parameters.neurons.T, approximate=False)
-        return -jnp.mean(jax.nn.log_softmax(hidden @ parameters.decoder)[jnp.arange(len(self.target)), self.target])
+        hidden = jax.nn.gelu(
+            self.attention(parameters) @ self.embedding @ parameters.neurons.T, approximate=False
+        )
+        return -jnp.mean(
+            jax.nn.log_softmax(hidden @ parameters.decoder)[
+                jnp.arange(len(self.target)), self.target
+            ]
+        )
 
     def observe(self, parameters: JointParameters) -> dict[str, Seen]:
         weights = parameters.neurons @ self.embedding.T
         mean = self.attention(parameters).mean(axis=0)
         return {
-            "logits": Seen(("query", "token"), parameters.attention, "1", "attention logits of each query"),
-            "weights": Seen(("neuron", "token"), weights, "1", "weights of each neuron on the tokens"),
-            "mean_attention": Seen(("token",), mean, "1", "attention on each token, mean over contexts"),
+            "logits": Seen(
+                ("query", "token"), parameters.attention, "1", "attention logits of each query"
+            ),
+            "weights": Seen(
+                ("neuron", "token"), weights, "1", "weights of each neuron on the tokens"
+            ),
+            "mean_attention": Seen(
+                ("token",), mean, "1", "attention on each token, mean over contexts"
+            ),
         }

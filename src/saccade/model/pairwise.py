@@ -1,9 +1,10 @@
-r"""The one-layer Transformer in pairwise form: decoder logits Y and attention logits Z, both token by token.
+r"""The one-layer Transformer in pairwise form: decoder logits Y and attention logits Z, both token
+by token.
 
-A context enters only through its token counts, so attention and both gradients cost O(tokens in the class), whatever the
-length; counts replaced by P(l|n) give the limit of infinite context exactly. The sequence form, token by token, is kept in
-tests/agreement as the explicit formula this is checked against.
-Not here: how parameters move (dynamics/), what the theory predicts (theory/).
+A context enters only through its token counts, so attention and both gradients cost O(tokens in the
+class), whatever the length; counts replaced by P(l|n) give the limit of infinite context exactly.
+The sequence form, token by token, is kept in tests/agreement as the explicit formula this is
+checked against. Not here: how parameters move (dynamics/), what the theory predicts (theory/).
 
 | name                | paper              | axes                     | meaning                                          |
 |---------------------|--------------------|--------------------------|--------------------------------------------------|
@@ -46,7 +47,9 @@ class Rows(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """`decoder`: Y as (slot, column) and (class, slot, column); `attention`: Z as (query, slot) and (class, slot)."""
+    """`decoder`: Y as (slot, column) and (class, slot, column); `attention`: Z as (query, slot) and
+    (class, slot).
+    """
 
     decoder: Rows
     attention: Rows
@@ -65,7 +68,9 @@ class Forward(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What the velocity depends on beside the parameters; an argument of the compiled code, so that one shape is compiled once."""
+    """What the velocity depends on beside the parameters; an argument of the compiled code, so that
+    one shape is compiled once.
+    """
 
     blocks: TokenBlocks
     class_weight: AnyArray
@@ -74,7 +79,9 @@ class Setting(NamedTuple):
 
 
 class OnClasses(SettledSystem):
-    """A system that learns sequence classes: how it is followed, and what a record says of the classes."""
+    """A system that learns sequence classes: how it is followed, and what a record says of the
+    classes.
+    """
 
     task: SequenceClasses | None
     lr_decoder: float
@@ -89,7 +96,9 @@ class OnClasses(SettledSystem):
     def classes(self) -> SequenceClasses:
         """The task, which must be there."""
         if self.task is None:
-            raise InputError("`Pairwise()` without a task only holds options: pass a task, `Pairwise(task, ...)`.")
+            raise InputError(
+                "`Pairwise()` without a task only holds options: pass a task, `Pairwise(task, ...)`."
+            )
         return self.task
 
     def coordinates(self) -> dict[str, Any]:
@@ -107,7 +116,8 @@ class OnClasses(SettledSystem):
 
 @dataclass(frozen=True)
 class Pairwise(OnClasses):
-    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code has the other settings too.
+    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its
+    code has the other settings too.
 
     | argument       | meaning                                                                                                  |
     |----------------|----------------------------------------------------------------------------------------------------------|
@@ -138,7 +148,9 @@ class Pairwise(OnClasses):
         if self.init_scale is not None:
             checked_number("init_scale", self.init_scale, low=0.0, high=1e30, open_low=True)
             if self.init == "zero":
-                raise InputError("`init_scale` needs `init='uniform'`: a start at zero has no scale.")
+                raise InputError(
+                    "`init_scale` needs `init='uniform'`: a start at zero has no scale."
+                )
         for name, rate in self.rates().items():
             checked_number(f"lr_{name}", rate, low=0.0, high=1e30)
 
@@ -158,7 +170,9 @@ class Pairwise(OnClasses):
         return {"decoder": self.lr_decoder, "attention": self.lr_attention}
 
     def equations(self) -> Equations:
-        setting = Setting(self.task_blocks, self.classes.class_weight, self.lr_decoder, self.lr_attention)
+        setting = Setting(
+            self.task_blocks, self.classes.class_weight, self.lr_decoder, self.lr_attention
+        )
         return Equations(*_population_equations(self.options), setting)
 
     def observable(self) -> tuple[str, ...]:
@@ -168,14 +182,18 @@ class Pairwise(OnClasses):
         """With any leading axes, in NumPy."""
         seen = attention_seen(path.attention, self.task_blocks, keep)
         if "decoder" in keep:
-            seen["decoder"] = Seen(("token", "next_token"), self.task_blocks.dense_decoder(*path.decoder))
+            seen["decoder"] = Seen(
+                ("token", "next_token"), self.task_blocks.dense_decoder(*path.decoder)
+            )
         return seen
 
     def parameters_of(self, record: xr.Dataset) -> Parameters:
         n_vocab, blocks = self.classes.n_vocab, self.task_blocks
         shapes = (n_vocab, n_vocab), (len(blocks.queries), n_vocab)
         decoder, attention_logits = kept_values(record, ("decoder", "attention_logits"), shapes)
-        return Parameters(Rows(*blocks.decoder_blocks(decoder)), Rows(*blocks.attention_blocks(attention_logits)))
+        return Parameters(
+            Rows(*blocks.decoder_blocks(decoder)), Rows(*blocks.attention_blocks(attention_logits))
+        )
 
     def config(self) -> dict[str, Any]:
         names = ("normalise", "residual", "query_key", "init", "init_scale")
@@ -185,12 +203,20 @@ class Pairwise(OnClasses):
         return dynamics
 
     def blocks(self, task: SequenceClasses) -> TokenBlocks:
-        return TokenBlocks.of(task, query_in_block=self.residual or self.query_key, equal_columns=self.init == "zero")
+        return TokenBlocks.of(
+            task, query_in_block=self.residual or self.query_key, equal_columns=self.init == "zero"
+        )
 
-    def initial(self, blocks: TokenBlocks, rng: np.random.Generator, dtype: DTypeLike) -> Parameters:
+    def initial(
+        self, blocks: TokenBlocks, rng: np.random.Generator, dtype: DTypeLike
+    ) -> Parameters:
         """Parameters at step 0, as NumPy arrays; `rng` is used by the uniform start only."""
         scale = 0.0 if self.init == "zero" else self.init_scale or blocks.n_vocab**-0.5
-        n_shared, n_columns, n_queries = len(blocks.shared), len(blocks.columns), len(blocks.queries)
+        n_shared, n_columns, n_queries = (
+            len(blocks.shared),
+            len(blocks.columns),
+            len(blocks.queries),
+        )
 
         def draw(*shape: int) -> np.ndarray:
             return (scale * rng.uniform(-1, 1, shape) if scale else np.zeros(shape)).astype(dtype)
@@ -199,15 +225,19 @@ class Pairwise(OnClasses):
         return Parameters(decoder, Rows(draw(n_queries, n_shared), draw(*blocks.own.shape)))
 
     def population(self, blocks: TokenBlocks) -> np.ndarray:
-        """The infinite context of each class as `counts` (class, slot, row): one row, its token probabilities.
+        """The infinite context of each class as `counts` (class, slot, row): one row, its token
+        probabilities.
 
-        A single query among infinitely many keys has no weight, so `query_key` makes no difference here.
+        A single query among infinitely many keys has no weight, so `query_key` makes no difference
+        here.
         """
         return blocks.token_prob[:, :, None]
 
 
 @lru_cache
-def _population_equations(model: Pairwise) -> tuple[Callable[..., Parameters], Callable[..., Array]]:
+def _population_equations(
+    model: Pairwise,
+) -> tuple[Callable[..., Parameters], Callable[..., Array]]:
     r"""The population gradient flow, infinite context:
 
     $$\dot Y = \eta_Y \sum_n P(n) f_n (e_n - \alpha_n)^\top, \qquad
@@ -216,12 +246,22 @@ def _population_equations(model: Pairwise) -> tuple[Callable[..., Parameters], C
 
     def velocity(state: Parameters, setting: Setting) -> Parameters:
         blocks, weight = setting.blocks, setting.class_weight[:, None]
-        downhill = gradients(forward(state, model.population(blocks), model, blocks), state, weight, model, blocks)
+        downhill = gradients(
+            forward(state, model.population(blocks), model, blocks), state, weight, model, blocks
+        )
         rates = Parameters(setting.lr_decoder, setting.lr_attention)
-        return Parameters(*(Rows(*(rate * part for part in rows)) for rate, rows in zip(rates, downhill, strict=True)))
+        return Parameters(
+            *(
+                Rows(*(rate * part for part in rows))
+                for rate, rows in zip(rates, downhill, strict=True)
+            )
+        )
 
     def loss(state: Parameters, setting: Setting) -> Array:
-        return mean_loss(forward(state, model.population(setting.blocks), model, setting.blocks), setting.class_weight[:, None])
+        return mean_loss(
+            forward(state, model.population(setting.blocks), model, setting.blocks),
+            setting.class_weight[:, None],
+        )
 
     return velocity, loss
 
@@ -233,7 +273,9 @@ def attention_seen(attention: Rows, blocks: TokenBlocks, keep: Sequence[str]) ->
         at_slots = class_attention(blocks.class_slots(*attention), blocks.token_prob)
         seen["attention"] = Seen(("class", "token"), blocks.by_token(at_slots))
     if "attention_logits" in keep:
-        seen["attention_logits"] = Seen(("query", "token"), blocks.dense_attention_logits(*attention))
+        seen["attention_logits"] = Seen(
+            ("query", "token"), blocks.dense_attention_logits(*attention)
+        )
     return seen
 
 
@@ -243,19 +285,30 @@ def class_attention_logits(attention: Rows, blocks: TokenBlocks) -> Array:
 
 
 def unnormalised_attention(counts: AnyArray, attention_logits: Array) -> Array:
-    """counts * exp(z), each context scaled so that its most sought token has weight `counts`. An empty context stays 0."""
+    """counts * exp(z), each context scaled so that its most sought token has weight `counts`. An
+    empty context stays 0.
+    """
     top = jnp.max(jnp.where(counts > 0, attention_logits, -jnp.inf), axis=1, keepdims=True)
-    # A token that is absent may be sought more than `top`; its count of 0 must not meet an infinite weight.
+    # A token that is absent may be sought more than `top`; its count of 0 must not meet an infinite
+    # weight.
     return counts * jnp.exp(jnp.minimum(attention_logits - top, 0))
 
 
-def forward(parameters: Parameters, counts: AnyArray, model: Pairwise, blocks: TokenBlocks) -> Forward:
+def forward(
+    parameters: Parameters, counts: AnyArray, model: Pairwise, blocks: TokenBlocks
+) -> Forward:
     """Feature, logits and margin of every context."""
-    weights = unnormalised_attention(counts, class_attention_logits(parameters.attention, blocks)[:, :, None])
+    weights = unnormalised_attention(
+        counts, class_attention_logits(parameters.attention, blocks)[:, :, None]
+    )
     if model.residual or not model.normalise:  # else the norm below cancels this one
         weights = weights / _or_one(jnp.sum(weights, axis=1, keepdims=True))
     raw = weights + blocks.query_slot[:, :, None] if model.residual else weights
-    norm = _or_one(jnp.sqrt(jnp.sum(raw * raw, axis=1, keepdims=True))) if model.normalise else jnp.ones_like(raw[:, :1])
+    norm = (
+        _or_one(jnp.sqrt(jnp.sum(raw * raw, axis=1, keepdims=True)))
+        if model.normalise
+        else jnp.ones_like(raw[:, :1])
+    )
     feature = raw / norm
     logits = jnp.einsum("ksr,ksj->krj", feature, class_decoder(parameters.decoder))
     is_target = blocks.is_target[:, None, :]
@@ -275,36 +328,49 @@ def _or_one(total: Array) -> Array:
 def class_decoder(decoder: Rows) -> Array:
     """The decoder rows that each class reads (class, slot, column)."""
     n_classes = decoder.own.shape[0]
-    return jnp.concatenate([jnp.broadcast_to(decoder.shared, (n_classes, *decoder.shared.shape)), decoder.own], axis=1)
+    return jnp.concatenate(
+        [jnp.broadcast_to(decoder.shared, (n_classes, *decoder.shared.shape)), decoder.own], axis=1
+    )
 
 
 def mean_loss(seen: Forward, weight: AnyArray) -> Array:
-    """Cross-entropy in nats. As softplus of the deficit it stays exact when the loss is far below a float's resolution at 1."""
+    """Cross-entropy in nats. As softplus of the deficit it stays exact when the loss is far below a
+    float's resolution at 1.
+    """
     return jnp.sum(weight * jax.nn.softplus(seen.deficit))
 
 
-def gradients(seen: Forward, parameters: Parameters, weight: AnyArray, model: Pairwise, blocks: TokenBlocks) -> Parameters:
-    r"""Direction of steepest *descent of the loss* (minus its gradient), summed over contexts with their weights.
+def gradients(
+    seen: Forward, parameters: Parameters, weight: AnyArray, model: Pairwise, blocks: TokenBlocks
+) -> Parameters:
+    r"""Direction of steepest *descent of the loss* (minus its gradient), summed over contexts with
+    their weights.
 
     For one context, with $g = Y(e_n - \alpha)$ [tian2023, Lemma 1, in counts]:
 
     $$\dot Y = f (e_n - \alpha)^\top, \qquad \dot z = f \circ (g - f\, (f \cdot g)).$$
 
-    $g$ need not be formed for each context. Summed over contexts, $\sum f_l\, g_l = \sum_j Y_{lj} \dot Y_{lj}$, so the attention
-    gradient reads the decoder gradient instead of making a second matrix product; and $f \cdot g$ is logits times error.
-    With a residual $f = (a + e_q)/|a + e_q|$ for attention $a$, which adds the terms in `g_query`.
+    $g$ need not be formed for each context. Summed over contexts, $\sum f_l\, g_l = \sum_j Y_{lj}
+    \dot Y_{lj}$, so the attention gradient reads the decoder gradient instead of making a second
+    matrix product; and $f \cdot g$ is logits times error. With a residual $f = (a + e_q)/|a + e_q|$
+    for attention $a$, which adds the terms in `g_query`.
     """
     decoder = class_decoder(parameters.decoder)
-    # e_n - alpha = (1 - alpha_n) (e_n - q), q the split among the others. 1 - alpha_n comes from the others too: late in
-    # training alpha_n is 1 to sixteen digits, and a subtraction would leave nothing of what still drives the dynamics.
+    # e_n - alpha = (1 - alpha_n) (e_n - q), q the split among the others. 1 - alpha_n comes from
+    # the others too: late in training alpha_n is 1 to sixteen digits, and a subtraction would leave
+    # nothing of what still drives the dynamics.
     push = weight * jax.nn.sigmoid(seen.deficit)
     per_other = push / seen.others_total
 
     def times_error(values: Array, at_target: Array) -> Array:
         return push * at_target - per_other * jnp.sum(seen.others * values, axis=-1)
 
-    toward_target = jnp.sum(push[:, None, :] * seen.feature, axis=2)[..., None] * blocks.is_target[:, None, :]
-    decoder_gradient = toward_target - jnp.einsum("ksr,krj->ksj", per_other[:, None, :] * seen.feature, seen.others)
+    toward_target = (
+        jnp.sum(push[:, None, :] * seen.feature, axis=2)[..., None] * blocks.is_target[:, None, :]
+    )
+    decoder_gradient = toward_target - jnp.einsum(
+        "ksr,krj->ksj", per_other[:, None, :] * seen.feature, seen.others
+    )
     gained = jnp.sum(decoder * decoder_gradient, axis=-1)  # f * g, summed over contexts
     along = times_error(seen.logits, seen.target_logit)  # f . g
     g_query = jnp.zeros_like(along)
@@ -313,15 +379,23 @@ def gradients(seen: Forward, parameters: Parameters, weight: AnyArray, model: Pa
         g_query = times_error(query_row, jnp.sum(query_row * blocks.is_target[:, None, :], axis=-1))
     attention_gradient = gained - _pulled_back(seen, along, g_query, model, blocks)
     n_shared = blocks.shared.shape[0]
-    decoder_gradient = decoder_gradient / blocks.column_size  # each of the equal tokens gets its part
+    decoder_gradient = (
+        decoder_gradient / blocks.column_size
+    )  # each of the equal tokens gets its part
     return Parameters(
         Rows(decoder_gradient[:, :n_shared].sum(axis=0), decoder_gradient[:, n_shared:]),
-        Rows(blocks.has_query.T @ attention_gradient[:, :n_shared], attention_gradient[:, n_shared:]),
+        Rows(
+            blocks.has_query.T @ attention_gradient[:, :n_shared], attention_gradient[:, n_shared:]
+        ),
     )
 
 
-def _pulled_back(seen: Forward, along: Array, g_query: Array, model: Pairwise, blocks: TokenBlocks) -> Array:
-    """What softmax and normalisation take off f * g, summed over contexts (class, slot); `g_query` is 0 without a residual."""
+def _pulled_back(
+    seen: Forward, along: Array, g_query: Array, model: Pairwise, blocks: TokenBlocks
+) -> Array:
+    """What softmax and normalisation take off f * g, summed over contexts (class, slot); `g_query`
+    is 0 without a residual.
+    """
     along, g_query = along[:, None, :], g_query[:, None, :]
     if not model.residual:
         return jnp.sum(seen.feature * (seen.feature if model.normalise else 1) * along, axis=2)

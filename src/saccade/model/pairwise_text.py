@@ -1,9 +1,11 @@
-r"""The pairwise model on windows of a text, all of them at every step: decoder logits Y and attention logits Z, token by token.
+r"""The pairwise model on windows of a text, all of them at every step: decoder logits Y and
+attention logits Z, token by token.
 
-The model of `pairwise.py` without its classes: contexts are finite, as they stand in the text, and any token may follow any query.
-Its loss is an average over the windows, so training it has no noise and its flow is exact. Loss and velocity come from sparse
-counts (`window_pass.py`); the derivatives of the velocity that `linearise` and `critical_point` ask for, from a dense loss in JAX,
-which is affordable where they are: some dozens of tokens.
+The model of `pairwise.py` without its classes: contexts are finite, as they stand in the text, and
+any token may follow any query. Its loss is an average over the windows, so training it has no noise
+and its flow is exact. Loss and velocity come from sparse counts (`window_pass.py`); the derivatives
+of the velocity that `linearise` and `critical_point` ask for, from a dense loss in JAX, which is
+affordable where they are: some dozens of tokens.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class PairwiseText(System):
     lr_attention: float = 1.0
     query_ids: NDArray[np.int64] = field(init=False)
 
-    # Half a million unknowns at 500 tokens: 4 MB for each time. As for classes, the flow is hardly stiff.
+    # Half a million unknowns at 500 tokens: 4 MB for each time. As for classes, the flow is hardly
+    # stiff.
     solver = Solver(t1=100.0, n_times=40, rtol=1e-6, atol=1e-9, most_for_lsoda=8000)
     seeds = None
     keep = ("attention", "attention_logits")
@@ -100,7 +103,9 @@ class PairwiseText(System):
     def loss(self, parameters: TextParameters) -> Any:
         """From dense counts, windows x vocabulary, in JAX: what the sparse pass must equal."""
         query = self.windows.query
-        raw = jax.nn.softmax(jnp.log(self.windows.counts.toarray()) + parameters.attention[query], axis=1)
+        raw = jax.nn.softmax(
+            jnp.log(self.windows.counts.toarray()) + parameters.attention[query], axis=1
+        )
         if self.residual:
             raw = raw + jax.nn.one_hot(query, self.windows.n_vocab)
         feature = raw / jnp.linalg.norm(raw, axis=1, keepdims=True) if self.normalise else raw
@@ -115,7 +120,9 @@ class PairwiseText(System):
     def _known_equations(self) -> Equations:
         def without_jax(parameters: TextParameters) -> tuple[float, TextParameters]:
             found = self.one_pass(parameters)
-            return found.loss, TextParameters(self.lr_decoder * found.decoder, self.lr_attention * found.attention)
+            return found.loss, TextParameters(
+                self.lr_decoder * found.decoder, self.lr_attention * found.attention
+            )
 
         return Equations(
             velocity=lambda parameters, _: self.velocity(parameters),
@@ -131,12 +138,23 @@ class PairwiseText(System):
 
     def data(self) -> dict[str, Seen]:
         count = np.stack([self.windows.token_count(query) for query in self.query_ids])
-        share = np.bincount(self.windows.query, self.windows.weight, self.windows.n_vocab)[self.query_ids]
+        share = np.bincount(self.windows.query, self.windows.weight, self.windows.n_vocab)[
+            self.query_ids
+        ]
         every = np.asarray(self.windows.weight @ self.windows.counts)
         return {
-            "stationary": Seen(("token",), every / every.sum(), "1", "share of each token in the contexts"),
-            "token_count": Seen(("query", "token"), count, "1", "how often each token occurs in the contexts of the query"),
-            "query_share": Seen(("query",), share, "1", "share of the windows that have this query"),
+            "stationary": Seen(
+                ("token",), every / every.sum(), "1", "share of each token in the contexts"
+            ),
+            "token_count": Seen(
+                ("query", "token"),
+                count,
+                "1",
+                "how often each token occurs in the contexts of the query",
+            ),
+            "query_share": Seen(
+                ("query",), share, "1", "share of the windows that have this query"
+            ),
         }
 
     def observable(self) -> tuple[str, ...]:
@@ -146,27 +164,46 @@ class PairwiseText(System):
         """Of parameters with a leading axis of times."""
         logits = np.asarray(path.attention)[:, self.query_ids]
         made: dict[str, Callable[[], Seen]] = {
-            "attention": lambda: Seen(("query", "token"), self._mean_attention(logits), "1", _SEEN["attention"]),
-            "attention_logits": lambda: Seen(("query", "token"), logits, "1", _SEEN["attention_logits"]),
-            **{f"parameter_{name}": partial(_parameter_seen, name, values) for name, values in path._asdict().items()},
+            "attention": lambda: Seen(
+                ("query", "token"), self._mean_attention(logits), "1", _SEEN["attention"]
+            ),
+            "attention_logits": lambda: Seen(
+                ("query", "token"), logits, "1", _SEEN["attention_logits"]
+            ),
+            **{
+                f"parameter_{name}": partial(_parameter_seen, name, values)
+                for name, values in path._asdict().items()
+            },
         }
         return {name: made[name]() for name in keep}
 
     def observe(self, parameters: TextParameters) -> Mapping[str, Seen]:
         """Of one point, in NumPy."""
-        seen = self.observe_path(jax.tree.map(lambda part: np.asarray(part)[None], parameters), self.observable())
-        return {name: Seen(one.axes, one.values[0], one.unit, one.definition) for name, one in seen.items()}
+        seen = self.observe_path(
+            jax.tree.map(lambda part: np.asarray(part)[None], parameters), self.observable()
+        )
+        return {
+            name: Seen(one.axes, one.values[0], one.unit, one.definition)
+            for name, one in seen.items()
+        }
 
     def _mean_attention(self, logits: NDArray) -> NDArray:
         """Of each query on each token (time, query, token)."""
         own = [self.windows.query == query for query in self.query_ids]
         counts, weight = self.windows.counts, self.windows.weight
-        found = [window_attention(counts[mine], weight[mine], logits[:, place]) for place, mine in enumerate(own)]
+        found = [
+            window_attention(counts[mine], weight[mine], logits[:, place])
+            for place, mine in enumerate(own)
+        ]
         return np.stack(found, axis=1)
 
     def config(self) -> dict[str, Any]:
         n_windows = len(self.windows.query)
-        return {"task": self.windows.name, "model": {**self.options._asdict(), "windows": n_windows}, "rates": self.rates()}
+        return {
+            "task": self.windows.name,
+            "model": {**self.options._asdict(), "windows": n_windows},
+            "rates": self.rates(),
+        }
 
     def label(self, dynamics: str) -> str:
         return dynamics
@@ -181,9 +218,13 @@ def _query_ids(windows: Windows, queries: Any) -> NDArray[np.int64]:
     ids = [query if isinstance(query, int) else number.get(query, -1) for query in queries]
     for query, token in zip(queries, ids, strict=True):
         if token not in known:
-            raise InputError(f"`queries`: {shortened(query)} is not the query of any window of {windows.name}.")
+            raise InputError(
+                f"`queries`: {shortened(query)} is not the query of any window of {windows.name}."
+            )
     return np.array(ids, np.int64)
 
 
 def _parameter_seen(name: str, values: Any) -> Seen:
-    return Seen((f"{name}_0", f"{name}_1"), np.asarray(values), "1", f"{name}, a parameter of the system")
+    return Seen(
+        (f"{name}_0", f"{name}_1"), np.asarray(values), "1", f"{name}, a parameter of the system"
+    )

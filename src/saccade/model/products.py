@@ -1,7 +1,8 @@
 """Products of matrices in training, by oneDNN where PyTorch has it.
 
-For float32 PyTorch's own choice is MKL, which leaves half the width of the registers of AMD's processors unused. oneDNN, which
-comes with PyTorch, uses all of it: 350 x 200 times 200 x 2,000 at 250 Gflop/s on one thread of a Zen 5, where MKL has 115.
+For float32 PyTorch's own choice is MKL, which leaves half the width of the registers of AMD's
+processors unused. oneDNN, which comes with PyTorch, uses all of it: 350 x 200 times 200 x 2,000 at
+250 Gflop/s on one thread of a Zen 5, where MKL has 115.
 """
 
 from __future__ import annotations
@@ -14,13 +15,24 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-# The operator that PyTorch's compiler puts in the place of linear maps; a build without oneDNN has none.
-_by_onednn = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+# The operator that PyTorch's compiler puts in the place of linear maps; a build without oneDNN has
+# none.
+_by_onednn = (
+    getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    if torch.backends.mkldnn.is_available()
+    else None
+)
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """`left @ right` of matrices, not to be differentiated."""
-    if _by_onednn is None or left.dtype != torch.float32 or left.device.type != "cpu" or not left.numel() or not right.numel():
+    if (
+        _by_onednn is None
+        or left.dtype != torch.float32
+        or left.device.type != "cpu"
+        or not left.numel()
+        or not right.numel()
+    ):
         return left @ right
     return _by_onednn(left, right.T, None, "none", [], "")
 
@@ -33,7 +45,9 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         if not self.is_fast:
             return super().forward(x)
-        return _Linear.apply(x.reshape(-1, self.in_features), self.weight, self.bias).view(*x.shape[:-1], self.out_features)
+        return _Linear.apply(x.reshape(-1, self.in_features), self.weight, self.bias).view(
+            *x.shape[:-1], self.out_features
+        )
 
 
 @contextmanager

@@ -4,9 +4,9 @@ $$W_0 = \gamma \alpha^\top, \quad W_1 = \alpha \beta^\top, \quad
   W_Q = \lambda_Q \alpha a^\top, \quad W_K = \lambda_K \alpha a^\top,$$
 
 with unit vectors $\alpha$ and $a$ that do not move [chen2026, Proposition 3.6]. The coordinates
-$(\gamma, \beta, \lambda_Q, \lambda_K)$ are isometric, so the flow on the manifold is the gradient flow of the restricted loss, with
-$2d + 2$ unknowns. It conserves
-$|\gamma|^2 - |\beta|^2 - \tfrac{\eta}{\eta_A}(\lambda_Q^2 + \lambda_K^2)$.
+$(\gamma, \beta, \lambda_Q, \lambda_K)$ are isometric, so the flow on the manifold is the gradient
+flow of the restricted loss, with $2d + 2$ unknowns. It conserves $|\gamma|^2 - |\beta|^2 -
+\tfrac{\eta}{\eta_A}(\lambda_Q^2 + \lambda_K^2)$.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ import numpy as np
 from saccade.data.markov import MarkovChain
 from saccade.errors import checked_kind
 from saccade.later import Array, jax, jnp
-from saccade.model.embedded import Composite, Embedded, Setting, chain_data, chain_setting, population_loss
+from saccade.model.embedded import (
+    Composite,
+    Embedded,
+    Setting,
+    chain_data,
+    chain_setting,
+    population_loss,
+)
 from saccade.model.system import Equations, Seen, SettledSystem, kept_values
 from saccade.observe.measures import class_attention
 
@@ -37,7 +44,12 @@ class RankOne(NamedTuple):
     key: Any  # lambda_K
 
 
-_POINT = {"gamma": ("token",), "beta": ("next_token",), "query_scale": (), "key_scale": ()}  # as a record calls it
+_POINT = {
+    "gamma": ("token",),
+    "beta": ("next_token",),
+    "query_scale": (),
+    "key_scale": (),
+}  # as a record calls it
 
 
 @dataclass(frozen=True)
@@ -74,11 +86,15 @@ class RankOneEmbedded(SettledSystem):
 
     def observe_path(self, path: RankOne, keep: Sequence[str]) -> dict[str, Seen]:
         """With any leading axes, in NumPy; the point itself is always kept."""
-        seen = {name: Seen(axes, part) for (name, axes), part in zip(_POINT.items(), path, strict=True)}
+        seen = {
+            name: Seen(axes, part) for (name, axes), part in zip(_POINT.items(), path, strict=True)
+        }
         if "attention" in keep:
             kappa = (self.model.phi_scale * path.query * path.key)[..., None, None]
             logits = kappa * path.gamma[..., :, None] * path.gamma[..., None, :]
-            seen["attention"] = Seen(("query", "token"), class_attention(logits, self.chain.stationary))
+            seen["attention"] = Seen(
+                ("query", "token"), class_attention(logits, self.chain.stationary)
+            )
         return seen
 
     def parameters_of(self, record: xr.Dataset) -> RankOne:
@@ -86,7 +102,10 @@ class RankOneEmbedded(SettledSystem):
         return RankOne(*kept_values(record, tuple(_POINT), [(n_vocab,), (n_vocab,), (), ()]))
 
     def coordinates(self) -> dict[str, Any]:
-        return dict(zip(("lr_decoder", "lr_attention"), self.model.flow_rates, strict=True)) | self.chain.names_by_axis
+        return (
+            dict(zip(("lr_decoder", "lr_attention"), self.model.flow_rates, strict=True))
+            | self.chain.names_by_axis
+        )
 
     def data(self) -> dict[str, Seen]:
         return chain_data(self.chain)
@@ -99,16 +118,25 @@ class RankOneEmbedded(SettledSystem):
 
 
 def small_start(chain: MarkovChain, scale: float) -> RankOne:
-    """A start of size `scale` that favours no sign of attention: queries only, so that keys grow either way."""
+    """A start of size `scale` that favours no sign of attention: queries only, so that keys grow
+    either way.
+    """
     gamma, beta = chain.stationary, chain.stationary - 1 / chain.n_vocab
     length = np.linalg.norm(beta) or 1.0  # a uniform law has no direction to condense to
-    return RankOne(scale * gamma / np.linalg.norm(gamma), scale * beta / length, np.float64(scale), np.float64(0.0))
+    return RankOne(
+        scale * gamma / np.linalg.norm(gamma),
+        scale * beta / length,
+        np.float64(scale),
+        np.float64(0.0),
+    )
 
 
 def velocity(point: RankOne, setting: Setting) -> RankOne:
     slope = jax.grad(loss)(point, setting)
     decoder, attention = -setting.lr_decoder, -setting.lr_attention
-    return RankOne(decoder * slope.gamma, decoder * slope.beta, attention * slope.query, attention * slope.key)
+    return RankOne(
+        decoder * slope.gamma, decoder * slope.beta, attention * slope.query, attention * slope.key
+    )
 
 
 def loss(point: RankOne, setting: Setting) -> Array:

@@ -1,9 +1,11 @@
-r"""The embedded model with saturated attention: token 0 attends to itself alone, every other token to all but token 0.
+r"""The embedded model with saturated attention: token 0 attends to itself alone, every other token
+to all but token 0.
 
 $$A_0 = e_0, \qquad A_{ij} \propto \pi_j e^{\Phi_{ij}} \text{ over } j \ne 0 \text{ for } i \ne 0,$$
 
-the limit in which [chen2026, Appendix D] studies equally frequent rare tokens. The rest is as in `embedded.py`. At width one it is
-the rank-one flow of that appendix: embedding and projection are $\gamma$ and $\beta$, query and key are numbers.
+the limit in which [chen2026, Appendix D] studies equally frequent rare tokens. The rest is as in
+`embedded.py`. At width one it is the rank-one flow of that appendix: embedding and projection are
+$\gamma$ and $\beta$, query and key are numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ import numpy as np
 from saccade.data.markov import MarkovChain
 from saccade.errors import checked_kind
 from saccade.later import Array, jax, jnp
-from saccade.model.embedded import Composite, Embedded, Setting, Weights, chain_setting, composite, downhill, population_loss
+from saccade.model.embedded import (
+    Composite,
+    Embedded,
+    Setting,
+    Weights,
+    chain_setting,
+    composite,
+    downhill,
+    population_loss,
+)
 from saccade.model.system import Equations, Seen, System
 
 
@@ -47,9 +58,13 @@ class SaturatedEmbedded(System):
         return loss(parameters, chain_setting(self.chain, self.model))
 
     def observe(self, parameters: Weights) -> dict[str, Seen]:
-        logits = saturated(composite(parameters, self.model.phi_scale)).attention_logits + jnp.log(self.chain.stationary)
+        logits = saturated(composite(parameters, self.model.phi_scale)).attention_logits + jnp.log(
+            self.chain.stationary
+        )
         definition = "attention of each query, token 0 apart from the others"
-        return {"attention": Seen(("query", "token"), jax.nn.softmax(logits, axis=-1), "1", definition)}
+        return {
+            "attention": Seen(("query", "token"), jax.nn.softmax(logits, axis=-1), "1", definition)
+        }
 
     def rates(self) -> dict[str, float]:
         return self.model.rates()
@@ -73,4 +88,6 @@ def loss(weights: Weights, setting: Setting) -> Array:
 def saturated(matrices: Composite) -> Composite:
     """The same with minus infinity for logits between token 0 and the others."""
     is_high = jnp.arange(len(matrices.attention_logits)) == 0
-    return matrices._replace(attention_logits=jnp.where(is_high[:, None] == is_high, matrices.attention_logits, -jnp.inf))
+    return matrices._replace(
+        attention_logits=jnp.where(is_high[:, None] == is_high, matrices.attention_logits, -jnp.inf)
+    )

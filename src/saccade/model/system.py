@@ -1,7 +1,9 @@
-r"""What a model with its data must define for every engine to work: `flow`, `train`, `linearise`, `critical_point`, `find_events`.
+r"""What a model with its data must define for every engine to work: `flow`, `train`, `linearise`,
+`critical_point`, `find_events`.
 
-Parameters are any tree of arrays; the fields of a NamedTuple (the keys of a dict) are its blocks, which have rates of their own. An
-engine asks a system for nothing else, so the built-in models and a stranger's are the same to it.
+Parameters are any tree of arrays; the fields of a NamedTuple (the keys of a dict) are its blocks,
+which have rates of their own. An engine asks a system for nothing else, so the built-in models and
+a stranger's are the same to it.
 """
 
 from __future__ import annotations
@@ -28,12 +30,16 @@ _KEPT_BY_ENGINES = (*_TAKEN, "loss", "stop_reason", "stop_time")
 @tree(data_fields=["values"], meta_fields=["axes", "unit", "definition"])
 @dataclass(frozen=True)
 class Seen:
-    """An array to be kept in a record: names of its axes, values, unit, and a sentence that says what it is."""
+    """An array to be kept in a record: names of its axes, values, unit, and a sentence that says
+    what it is.
+    """
 
     axes: tuple[str, ...]
     values: Any
     unit: str = "1"
-    definition: str = ""  # left out by the built-in models only, whose variables `records/schema.py` defines
+    definition: str = (
+        ""  # left out by the built-in models only, whose variables `records/schema.py` defines
+    )
 
 
 class Solver(NamedTuple):
@@ -43,24 +49,34 @@ class Solver(NamedTuple):
     n_times: int = 200
     rtol: float = 1e-8
     atol: float = 1e-10
-    # LSODA factorises its matrices without blocking: without its C code the embedded model needs 2 s at 224 unknowns (6 tokens)
-    # where BDF needs 3, and 48 s at 640 (32 tokens) where BDF needs 27. Its error is smaller at equal tolerances.
+    # LSODA factorises its matrices without blocking: without its C code the embedded model needs 2
+    # s at 224 unknowns (6 tokens) where BDF needs 3, and 48 s at 640 (32 tokens) where BDF needs
+    # 27. Its error is smaller at equal tolerances.
     most_for_lsoda: int = 450
 
 
 class Equations(NamedTuple):
-    """Velocity and loss as functions of (parameters, setting). Another setting of the same shapes does not compile again."""
+    """Velocity and loss as functions of (parameters, setting). Another setting of the same shapes
+    does not compile again.
+    """
 
     velocity: Callable[[Any, Any], Any]
     loss: Callable[[Any, Any], Any]
     setting: Any
-    batch_loss: Callable[[Any, Any, Any], Any] | None = None  # of (parameters, batch, setting); None: no mini-batches
-    without_jax: Callable[[Any], tuple[float, Any]] | None = None  # loss and velocity in NumPy, where a system is faster that way
-    observe: Callable[[Any, Any], Any] | None = None  # `observe` of (parameters, setting), which then compiles once as well
+    batch_loss: Callable[[Any, Any, Any], Any] | None = (
+        None  # of (parameters, batch, setting); None: no mini-batches
+    )
+    without_jax: Callable[[Any], tuple[float, Any]] | None = (
+        None  # loss and velocity in NumPy, where a system is faster that way
+    )
+    observe: Callable[[Any, Any], Any] | None = (
+        None  # `observe` of (parameters, setting), which then compiles once as well
+    )
 
 
 class System(ABC):
-    r"""A model with its data. Subclass it, define its initial parameters and its loss, and every solver of Saccade works on it.
+    r"""A model with its data. Subclass it, define its initial parameters and its loss, and every
+    solver of Saccade works on it.
 
     | method                          | says                                                                  | default            |
     |---------------------------------|-----------------------------------------------------------------------|--------------------|
@@ -92,13 +108,16 @@ class System(ABC):
     record = saccade.flow(Saddle(), t1=100, seeds=3)
     ```
 
-    A record also has the parameters, as `parameter_x` and `parameter_y`, so that a solver can start from any of its times.
-    For a loss in nats say `loss_unit = "nats"` in the class; otherwise figures name no unit.
-    Attributes are constants of the compiled code: it is compiled again if one is replaced, not if an array is changed in place.
+    A record also has the parameters, as `parameter_x` and `parameter_y`, so that a solver can start
+    from any of its times. For a loss in nats say `loss_unit = "nats"` in the class; otherwise
+    figures name no unit. Attributes are constants of the compiled code: it is compiled again if one
+    is replaced, not if an array is changed in place.
     """
 
     solver: Solver = Solver()
-    seeds: int | None = 1  # how many runs without `seeds`; None: a start that is not random, one run without an axis for seeds
+    seeds: int | None = (
+        1  # how many runs without `seeds`; None: a start that is not random, one run without an axis for seeds
+    )
     keep: Sequence[str] | None = None  # what a record keeps without `keep`; None: everything
     time_unit: str = "steps of gradient descent at rate 1"
     loss_unit: str = ""  # "nats" for a cross-entropy
@@ -133,7 +152,9 @@ class System(ABC):
 
     def batch_loss(self, parameters: Any, batch: Any) -> Any:
         """Loss of one batch."""
-        raise InputError(f"{type(self).__name__} has no loss of a mini-batch: it defines no `batch_loss`.")
+        raise InputError(
+            f"{type(self).__name__} has no loss of a mini-batch: it defines no `batch_loss`."
+        )
 
     def velocity(self, parameters: Any) -> Any:
         """Downhill, each block at its rate."""
@@ -141,7 +162,9 @@ class System(ABC):
         return jax.tree.map(lambda rate, part: -rate * part, rates_by_leaf(self, parameters), slope)
 
     def equations(self) -> Equations:
-        """Velocity and loss for compiled code; the same functions as long as no attribute has been replaced."""
+        """Velocity and loss for compiled code; the same functions as long as no attribute has been
+        replaced.
+        """
         attributes = {name: value for name, value in vars(self).items() if name != "_equations"}
         known = vars(self).get("_equations")
         if (
@@ -156,7 +179,11 @@ class System(ABC):
 
     def config(self) -> dict[str, Any]:
         """Settings for the record: the name, and attributes that are numbers or text."""
-        plain = {name: value for name, value in vars(self).items() if isinstance(value, bool | int | float | str)}
+        plain = {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, bool | int | float | str)
+        }
         return {"task": type(self).__name__, "model": plain, "rates": dict(self.rates())}
 
     def label(self, dynamics: str) -> str:
@@ -177,25 +204,34 @@ class System(ABC):
         return tuple(wanted)
 
     def observe_path(self, path: Any, keep: Sequence[str]) -> Mapping[str, Seen]:
-        """What is seen of parameters with a leading axis of times: parameters as they are, all else by compiled code."""
+        """What is seen of parameters with a leading axis of times: parameters as they are, all else
+        by compiled code.
+        """
         plain = {name: seen for name, seen in _parameters_seen(path, leading=1) if name in keep}
         if set(keep) <= set(plain):
             return plain
         with jax.enable_x64(True):  # float32 stays what it is
-            seen = self._seen_one_by_one(path) if self.equations().observe else jax.jit(jax.vmap(self._all_seen))(path)
+            seen = (
+                self._seen_one_by_one(path)
+                if self.equations().observe
+                else jax.jit(jax.vmap(self._all_seen))(path)
+            )
             return {name: jax.tree.map(np.asarray, {**plain, **seen}[name]) for name in keep}
 
     def _seen_one_by_one(self, path: Any) -> Mapping[str, Seen]:
         """By code that is shared by flows with other data and other numbers of samples."""
         _, _, setting, *_, observe = self.equations()
         samples = [
-            compiled(observe)(jax.tree.map(lambda part, i=i: part[i], path), setting) for i in range(len(jax.tree.leaves(path)[0]))
+            compiled(observe)(jax.tree.map(lambda part, i=i: part[i], path), setting)
+            for i in range(len(jax.tree.leaves(path)[0]))
         ]
         return jax.tree.map(lambda *parts: np.stack(parts), *samples)
 
     def parameters_of(self, record: xr.Dataset) -> Any:
         """The parameters at one time of a record of this system."""
-        leaves, structure = jax.tree_util.tree_flatten_with_path(self.start(np.random.default_rng(0)))
+        leaves, structure = jax.tree_util.tree_flatten_with_path(
+            self.start(np.random.default_rng(0))
+        )
         names = [f"parameter_{leaf_name(path)}" for path, _ in leaves]
         values = kept_values(record, names, [np.shape(leaf) for _, leaf in leaves])
         return jax.tree.unflatten(structure, values)
@@ -207,7 +243,9 @@ class System(ABC):
 
 
 class SettledSystem(System):
-    """A system whose velocity and loss are functions of (parameters, setting), shared by all of its kind: they compile once."""
+    """A system whose velocity and loss are functions of (parameters, setting), shared by all of its
+    kind: they compile once.
+    """
 
     @abstractmethod
     def equations(self) -> Equations: ...
@@ -229,17 +267,33 @@ class SettledSystem(System):
 
 def rates_by_leaf(system: System, parameters: Any) -> Any:
     """A tree like the parameters with the rate of every array."""
-    blocks = list(dict.fromkeys(leaf_name(path[:1]) for path, _ in jax.tree_util.tree_flatten_with_path(parameters)[0]))
-    rates = {checked_choice("block of `rates()`", name, blocks): rate for name, rate in system.rates().items()}
-    checked = {name: checked_number(f"rates()['{name}']", rate, low=0.0, high=1e30) for name, rate in rates.items()}
-    return jax.tree_util.tree_map_with_path(lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters)
+    blocks = list(
+        dict.fromkeys(
+            leaf_name(path[:1]) for path, _ in jax.tree_util.tree_flatten_with_path(parameters)[0]
+        )
+    )
+    rates = {
+        checked_choice("block of `rates()`", name, blocks): rate
+        for name, rate in system.rates().items()
+    }
+    checked = {
+        name: checked_number(f"rates()['{name}']", rate, low=0.0, high=1e30)
+        for name, rate in rates.items()
+    }
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters
+    )
 
 
 def downhill(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The velocity of gradient descent on `loss(parameters, setting)`; `setting.rates` is a tree like the parameters."""
+    """The velocity of gradient descent on `loss(parameters, setting)`; `setting.rates` is a tree
+    like the parameters.
+    """
 
     def velocity(parameters: Any, setting: Any) -> Any:
-        return jax.tree.map(lambda rate, slope: -rate * slope, setting.rates, jax.grad(loss)(parameters, setting))
+        return jax.tree.map(
+            lambda rate, slope: -rate * slope, setting.rates, jax.grad(loss)(parameters, setting)
+        )
 
     return velocity
 
@@ -249,19 +303,25 @@ def leaf_name(path: tuple[Any, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="_") or "parameters"
 
 
-def kept_values(record: xr.Dataset, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+def kept_values(
+    record: xr.Dataset, names: Sequence[str], shapes: Sequence[tuple[int, ...]]
+) -> list[np.ndarray]:
     """Variables of one time of one run."""
     run = record.isel(seed=0) if record.sizes.get("seed") == 1 else record
     missing = [name for name in names if name not in run]
     if missing:
-        raise InputError(f"the record does not contain {', '.join(missing)}: make it with keep={list(names)}.")
+        raise InputError(
+            f"the record does not contain {', '.join(missing)}: make it with keep={list(names)}."
+        )
     left = [str(axis) for axis in _TAKEN if any(axis in run[name].dims for name in names)]
     if left:
         picked = ", ".join(f"{axis}={'-1' if axis == 'time' else '0'}" for axis in left)
         raise InputError(f"parameters belong to one time and one run: take record.isel({picked}).")
     values = [np.asarray(run[name].values, dtype=np.float64) for name in names]
     if [value.shape for value in values] != list(shapes):
-        raise InputError(f"the record is of another system: its arrays have the shapes {[value.shape for value in values]}.")
+        raise InputError(
+            f"the record is of another system: its arrays have the shapes {[value.shape for value in values]}."
+        )
     return values
 
 
@@ -288,11 +348,15 @@ def check_batch_loss(system: System, batch: Any) -> None:
 def _check_number(method: str, system: System, given: Any) -> None:
     if getattr(given, "shape", None) != ():
         shape = getattr(given, "shape", type(given).__name__)
-        raise InputError(f"`{method}` of {type(system).__name__} must give one number; it gives {shape}. Take the sum or the mean.")
+        raise InputError(
+            f"`{method}` of {type(system).__name__} must give one number; it gives {shape}. Take the sum or the mean."
+        )
 
 
 def _shapes(method: str, system: System, function: Callable[..., Any], *more: Any) -> Any:
-    """Shapes of what a method gives at the start; mistakes that JAX would report in its own words, from inside a compiled call."""
+    """Shapes of what a method gives at the start; mistakes that JAX would report in its own words,
+    from inside a compiled call.
+    """
     start, name = _checked_start(system), type(system).__name__
     try:
         with jax.enable_x64(True):
@@ -305,9 +369,13 @@ def _shapes(method: str, system: System, function: Callable[..., Any], *more: An
             f"`{method}` of {name} must be written in `jax.numpy`, with no NumPy or `if` on what it is given: {why}"
         ) from error
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        kind = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""  # which say no more than the key
+        kind = (
+            f"{type(error).__name__}: " if isinstance(error, LookupError) else ""
+        )  # which say no more than the key
         why = kind + str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"`{method}` of {name} fails for the parameters that `start` gives: {why}.") from error
+        raise InputError(
+            f"`{method}` of {name} fails for the parameters that `start` gives: {why}."
+        ) from error
 
 
 def _checked_start(system: System) -> Any:
@@ -318,29 +386,41 @@ def _checked_start(system: System) -> Any:
     for path, leaf in leaves:
         kind = np.asarray(leaf).dtype
         if kind.kind in "OUSVMm" or not jnp.issubdtype(kind, jnp.floating):
-            raise InputError(f"`start` of {name}: `{leaf_name(path)}` holds {kind}; parameters must be real numbers, such as 0.0.")
+            raise InputError(
+                f"`start` of {name}: `{leaf_name(path)}` holds {kind}; parameters must be real numbers, such as 0.0."
+            )
         if not np.isfinite(leaf).all():
             raise InputError(f"`start` of {name}: `{leaf_name(path)}` must be finite.")
     return start
 
 
 def _check_record(system: System, seen: Mapping[str, Seen]) -> None:
-    """Data and names fit what is seen, before anything is computed: a record could not hold them otherwise."""
+    """Data and names fit what is seen, before anything is computed: a record could not hold them
+    otherwise.
+    """
     data = _checked_seen("data", system.data(), (*_KEPT_BY_ENGINES, *seen), defined=True)
     every = (*seen.values(), *data.values())
-    sizes = {axis: size for one in every for axis, size in zip(one.axes, np.shape(one.values), strict=True)}
+    sizes = {
+        axis: size
+        for one in every
+        for axis, size in zip(one.axes, np.shape(one.values), strict=True)
+    }
     names = system.coordinates()
     if not isinstance(names, Mapping):
         raise InputError(f"`coordinates` must give {{axis: names}}; got {shortened(names)}.")
     for axis, given in names.items():
         _check_free("coordinates", axis, (*_KEPT_BY_ENGINES, *seen, *data))
         if axis in sizes and np.shape(given) != (sizes[axis],):
-            raise InputError(f"`coordinates`: axis {axis!r} needs {sizes[axis]} names; got {shortened(given)}.")
+            raise InputError(
+                f"`coordinates`: axis {axis!r} needs {sizes[axis]} names; got {shortened(given)}."
+            )
 
 
 def _check_free(method: str, name: Any, taken: Sequence[str]) -> None:
     if name in taken:
-        raise InputError(f"`{method}` must not use the name {name!r}: every record has one already.")
+        raise InputError(
+            f"`{method}` must not use the name {name!r}: every record has one already."
+        )
 
 
 @lru_cache
@@ -355,10 +435,16 @@ def _parameters_seen(parameters: Any, leading: int = 0) -> Iterator[tuple[str, S
         yield f"parameter_{name}", Seen(axes, leaf, "1", f"{name}, a parameter of the system")
 
 
-def _checked_seen(method: str, given: Any, taken: Sequence[str], defined: bool = False) -> dict[str, Seen]:
-    """What a method gives by name; `defined`: sentences may stand elsewhere, in `records/schema.py`."""
+def _checked_seen(
+    method: str, given: Any, taken: Sequence[str], defined: bool = False
+) -> dict[str, Seen]:
+    """What a method gives by name; `defined`: sentences may stand elsewhere, in
+    `records/schema.py`.
+    """
     if not isinstance(given, Mapping):
-        raise InputError(f"`{method}` must give {{name: Seen(axes, values, unit, definition)}}; got {shortened(given)}.")
+        raise InputError(
+            f"`{method}` must give {{name: Seen(axes, values, unit, definition)}}; got {shortened(given)}."
+        )
     for name in given:
         _check_free(method, name, taken)
     return {name: _checked_one(method, name, seen, defined) for name, seen in given.items()}
@@ -366,7 +452,9 @@ def _checked_seen(method: str, given: Any, taken: Sequence[str], defined: bool =
 
 def _checked_one(method: str, name: str, seen: Any, defined: bool) -> Seen:
     if not isinstance(seen, Seen):
-        raise InputError(f"`{method}` must give a `Seen(axes, values, unit, definition)` for {name!r}; got {type(seen).__name__}.")
+        raise InputError(
+            f"`{method}` must give a `Seen(axes, values, unit, definition)` for {name!r}; got {type(seen).__name__}."
+        )
     axes = (seen.axes,) if isinstance(seen.axes, str) else tuple(seen.axes)
     if len(axes) != jnp.ndim(seen.values) or set(axes) & set(_TAKEN):
         raise InputError(
@@ -374,5 +462,7 @@ def _checked_one(method: str, name: str, seen: Any, defined: bool) -> Seen:
             "it needs a name for each axis, other than time, seed and rate, which are added by the solvers."
         )
     if not seen.definition and not defined:
-        raise InputError(f"`{method}`: {name!r} needs a `definition`, a sentence that says what it is.")
+        raise InputError(
+            f"`{method}`: {name!r} needs a `definition`, a sentence that says what it is."
+        )
     return Seen(axes, seen.values, seen.unit, seen.definition)

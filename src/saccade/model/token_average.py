@@ -1,17 +1,21 @@
-r"""The loss of a model whose last token attends to the embeddings themselves and averages them, and its gradients, in one pass.
+r"""The loss of a model whose last token attends to the embeddings themselves and averages them, and
+its gradients, in one pass.
 
-With $x_j$ the embedding of the window's token j, $x_T$ that of the last, and $u$ what the last one looks for,
+With $x_j$ the embedding of the window's token j, $x_T$ that of the last, and $u$ what the last one
+looks for,
 
 $$u = c\,W_K^\top W_Q x_T, \qquad h = \sum_j a_j x_j, \qquad a = \mathrm{softmax}_j(u\cdot x_j).$$
 
-A window needs one product with $W_K$, not one for each token. For a gradient $g$ by $h$, with $s_j = a_j\,g\cdot(x_j - h)$,
+A window needs one product with $W_K$, not one for each token. For a gradient $g$ by $h$, with $s_j
+= a_j\,g\cdot(x_j - h)$,
 
 $$\partial x_j = a_j g + s_j u, \qquad \partial u = \sum_j s_j x_j,$$
 
-and $\partial u$ goes on to $W_K$, $W_Q$ and $x_T$. The loss makes its gradients as it is computed (`blocked_loss.py`), so there is
-nothing left for automatic differentiation to do, whose calls took up to a third of an update of a small model.
-In float32 compiled code reads the embeddings where they are (`rows_kernel.py`); PyTorch gathers them first.
-Limit: the query is always the last token. `Attention` in `transformer.py` is the same for any position.
+and $\partial u$ goes on to $W_K$, $W_Q$ and $x_T$. The loss makes its gradients as it is computed
+(`blocked_loss.py`), so there is nothing left for automatic differentiation to do, whose calls took
+up to a third of an update of a small model. In float32 compiled code reads the embeddings where
+they are (`rows_kernel.py`); PyTorch gathers them first. Limit: the query is always the last token.
+`Attention` in `transformer.py` is the same for any position.
 """
 
 from __future__ import annotations
@@ -30,10 +34,17 @@ from saccade.model.rows_kernel import compiled
 
 @torch.no_grad()
 def averaged_loss(
-    table: Tensor, query: Tensor, key: Tensor, unembedding: Tensor, ids: Tensor, targets: Tensor, scale: float
+    table: Tensor,
+    query: Tensor,
+    key: Tensor,
+    unembedding: Tensor,
+    ids: Tensor,
+    targets: Tensor,
+    scale: float,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Mean cross-entropy of `targets` (window) and its gradients by the first four: embeddings `table` (token, width), W_Q `query`,
-    W_K `key` and the `unembedding` (token, width). `ids`: of the windows' tokens (window, position).
+    """Mean cross-entropy of `targets` (window) and its gradients by the first four: embeddings
+    `table` (token, width), W_Q `query`, W_K `key` and the `unembedding` (token, width). `ids`: of
+    the windows' tokens (window, position).
     """
     ids = ids.contiguous()
     last = F.embedding(ids[:, -1], table)
@@ -45,7 +56,12 @@ def averaged_loss(
     to_table, to_sought = _back(table, ids, sought, attention, average, slope)
     to_asked = product(to_sought, scaled_key.T)
     to_table.index_add_(0, ids[:, -1], product(to_asked, query))
-    return loss, (to_table, product(to_asked.T, last), product(asked.T, to_sought).mul_(scale), to_unembedding)
+    return loss, (
+        to_table,
+        product(to_asked.T, last),
+        product(asked.T, to_sought).mul_(scale),
+        to_unembedding,
+    )
 
 
 def _attended(table: Tensor, ids: Tensor, sought: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,8 +75,12 @@ def _attended(table: Tensor, ids: Tensor, sought: Tensor) -> tuple[Tensor, Tenso
     return attention, torch.bmm(attention[:, None], x)[:, 0]
 
 
-def _back(table: Tensor, ids: Tensor, sought: Tensor, attention: Tensor, average: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    """For a gradient `slope` by the average: those by the embeddings, as keys and values, and by what is sought."""
+def _back(
+    table: Tensor, ids: Tensor, sought: Tensor, attention: Tensor, average: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor]:
+    """For a gradient `slope` by the average: those by the embeddings, as keys and values, and by
+    what is sought.
+    """
     to_table = torch.zeros_like(table)
     if (attend_back := _compiled("attend_back", table)) is not None:
         to_sought = torch.empty_like(sought)

@@ -1,10 +1,12 @@
-r"""The one-layer Transformer of Scan and Snap before its reparameterisation: embeddings, query, key and value matrices, a decoder.
+r"""The one-layer Transformer of Scan and Snap before its reparameterisation: embeddings, query, key
+and value matrices, a decoder.
 
 $$Z = \frac{1}{\sqrt d} U W_Q W_K^\top U^\top, \qquad Y = U W_V^\top W_Y^\top, \qquad
   f_n = \frac{c_n}{\lVert c_n \rVert}, \quad c_{l|n} \propto P(l|n)\, e^{z_{ml}}, \qquad \text{logits} = f_n^\top Y.$$
 
-The paper trains Y and Z as if they were free (`pairwise.py`). Which matrices move here is the user's choice: with orthonormal U and
-W_Y, and W_K = sqrt(d) I held fixed, moving W_Q and W_V alone is the same as moving Z and Y. Contexts are infinitely long.
+The paper trains Y and Z as if they were free (`pairwise.py`). Which matrices move here is the
+user's choice: with orthonormal U and W_Y, and W_K = sqrt(d) I held fixed, moving W_Q and W_V alone
+is the same as moving Z and Y. Contexts are infinitely long.
 
 | letter | name        | axes              |
 |--------|-------------|-------------------|
@@ -39,7 +41,8 @@ class Weights(NamedTuple):
 
 
 class TokenEmbedded(System):
-    """The token-embedded model of Scan and Snap on sequence classes, from W_Q = W_V = 0 and W_K = sqrt(width) I.
+    """The token-embedded model of Scan and Snap on sequence classes, from W_Q = W_V = 0 and W_K =
+    sqrt(width) I.
 
     | argument       | meaning                                                                                             |
     |----------------|-----------------------------------------------------------------------------------------------------|
@@ -69,7 +72,9 @@ class TokenEmbedded(System):
         self.task = checked_kind("task", task, SequenceClasses)
         self.width = task.n_vocab if width is None else checked_count("width", width, high=1e5)
         self.embedding = checked_choice("embedding", embedding, ("orthonormal", "random"))
-        self.moves = tuple(checked_choice("matrix in `moves`", name, Weights._fields) for name in moves)
+        self.moves = tuple(
+            checked_choice("matrix in `moves`", name, Weights._fields) for name in moves
+        )
         self.lr_decoder = checked_number("lr_decoder", lr_decoder, low=0.0, high=1e30)
         self.lr_attention = checked_number("lr_attention", lr_attention, low=0.0, high=1e30)
         if self.embedding == "orthonormal" and self.width < task.n_vocab:
@@ -85,7 +90,10 @@ class TokenEmbedded(System):
         return Weights(embedding, zero, np.sqrt(self.width) * np.eye(self.width), zero, embedding)
 
     def rates(self) -> dict[str, float]:
-        of = {name: self.lr_attention if name in ("query", "key") else self.lr_decoder for name in Weights._fields}
+        of = {
+            name: self.lr_attention if name in ("query", "key") else self.lr_decoder
+            for name in Weights._fields
+        }
         return {name: rate if name in self.moves else 0.0 for name, rate in of.items()}
 
     def loss(self, parameters: Weights) -> Array:
@@ -96,7 +104,12 @@ class TokenEmbedded(System):
         logits = logits[np.unique(self.task.query)]
         return {
             "decoder": Seen(("token", "next_token"), decoder, "1", "Y = U W_V^T W_Y^T"),
-            "attention_logits": Seen(("query", "token"), logits, "1", "Z = U W_Q W_K^T U^T / sqrt(d), rows of the queries"),
+            "attention_logits": Seen(
+                ("query", "token"),
+                logits,
+                "1",
+                "Z = U W_Q W_K^T U^T / sqrt(d), rows of the queries",
+            ),
         }
 
     def config(self) -> dict[str, Any]:
@@ -107,7 +120,9 @@ class TokenEmbedded(System):
 def pair(weights: Weights) -> tuple[Any, Any]:
     """Y (token, next token) and Z (token, token)."""
     embedding, query, key, value, decoder = weights
-    return embedding @ value.T @ decoder.T, (embedding @ query) @ (embedding @ key).T / np.sqrt(query.shape[0])
+    return embedding @ value.T @ decoder.T, (embedding @ query) @ (embedding @ key).T / np.sqrt(
+        query.shape[0]
+    )
 
 
 def pairwise_loss(decoder: Any, logits: Any, gram: Any, task: SequenceClasses) -> Array:

@@ -1,8 +1,11 @@
-r"""A causal Transformer of one to a few layers, to be read from top to bottom; both papers' one-layer models are settings of it.
+r"""A causal Transformer of one to a few layers, to be read from top to bottom; both papers'
+one-layer models are settings of it.
 
-Attention is always `F.scaled_dot_product_attention`, so that it is fast and can be watched from outside. The model gives logits, or
-what they are computed from (`hidden=True`): logits of a large vocabulary are better never made as a whole (`blocked_loss.py`).
-Not here: settings (`transformer_config.py`), positions (`positions.py`), how the parameters move (dynamics/training.py).
+Attention is always `F.scaled_dot_product_attention`, so that it is fast and can be watched from
+outside. The model gives logits, or what they are computed from (`hidden=True`): logits of a large
+vocabulary are better never made as a whole (`blocked_loss.py`). Not here: settings
+(`transformer_config.py`), positions (`positions.py`), how the parameters move
+(dynamics/training.py).
 """
 
 from __future__ import annotations
@@ -60,8 +63,12 @@ class Attention(nn.Module):
             self.o_proj = Linear(width, width, bias=config.bias)
         if config.positions == "rotary":
             turned = positions.angles(config.context, width // config.n_heads)
-            self.register_buffer("cosine", turned.cos().to(torch.get_default_dtype()), persistent=False)
-            self.register_buffer("sine", turned.sin().to(torch.get_default_dtype()), persistent=False)
+            self.register_buffer(
+                "cosine", turned.cos().to(torch.get_default_dtype()), persistent=False
+            )
+            self.register_buffer(
+                "sine", turned.sin().to(torch.get_default_dtype()), persistent=False
+            )
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
         values = self._by_head(self.v_proj(x) if self.config.values else x)
@@ -70,7 +77,9 @@ class Attention(nn.Module):
         return self.o_proj(seen) if self.config.values else seen
 
     def weights(self, x: Tensor, last_only: bool = False) -> Tensor:
-        """Attention itself (batch, head, query, key): with one-hot positions as values the kernel gives out its weights."""
+        """Attention itself (batch, head, query, key): with one-hot positions as values the kernel
+        gives out its weights.
+        """
         one_hot = torch.eye(x.shape[1], dtype=x.dtype).expand(len(x), self.n_heads, -1, -1)
         return self._attend(x, one_hot, last_only, 0.0)
 
@@ -85,7 +94,9 @@ class Attention(nn.Module):
         mask = self._mask(n_queries, n_keys, queries)
         is_causal = mask is None and n_queries > 1
         scale = None if self.config.scaled else 1.0
-        return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, is_causal, scale=scale)
+        return F.scaled_dot_product_attention(
+            queries, keys, values, mask, dropout, is_causal, scale=scale
+        )
 
     def _mask(self, n_queries: int, n_keys: int, like: Tensor) -> Tensor | None:
         """None if the kernel's own causal mask does: the fast case."""
@@ -144,17 +155,27 @@ class Transformer(nn.Module):
             if config.positions == "learned":
                 self.position_embedding = nn.Embedding(config.context, config.d_model)
             elif config.positions == "sinusoidal":
-                self.register_buffer("sinusoids", positions.sinusoids(config.context, config.d_model), persistent=False)
+                self.register_buffer(
+                    "sinusoids",
+                    positions.sinusoids(config.context, config.d_model),
+                    persistent=False,
+                )
         self.final_norm = make_norm(config) if config.norm_first else nn.Identity()
-        self.unembedding = Linear(config.n_vocab if config.pairwise else config.d_model, config.n_vocab, bias=config.bias)
+        self.unembedding = Linear(
+            config.n_vocab if config.pairwise else config.d_model, config.n_vocab, bias=config.bias
+        )
         if config.tied:
             self.unembedding.weight = self.embedding.weight
         self._initialise()
 
     def forward(self, ids: Tensor, last_only: bool = False, hidden: bool = False) -> Tensor:
-        """Logits, or with `hidden` what the unembedding reads; with `last_only` of the last position alone (batch, 1, ...)."""
+        """Logits, or with `hidden` what the unembedding reads; with `last_only` of the last
+        position alone (batch, 1, ...).
+        """
         if ids.shape[1] > self.config.context:
-            raise InputError(f"a sequence of {ids.shape[1]} tokens is longer than the model's `context` of {self.config.context}.")
+            raise InputError(
+                f"a sequence of {ids.shape[1]} tokens is longer than the model's `context` of {self.config.context}."
+            )
         if self.config.pairwise:
             x = self.pairwise_attention(ids, last_only)
         else:
@@ -165,11 +186,19 @@ class Transformer(nn.Module):
         return x if hidden else self.unembedding(x)
 
     def averaged_loss(self, ids: Tensor, targets: Tensor) -> Tensor:
-        """Loss of the last position where the model only averages tokens. Its gradients are put in place: nothing is left to
-        differentiate.
+        """Loss of the last position where the model only averages tokens. Its gradients are put in
+        place: nothing is left to differentiate.
         """
-        attention, scale = self.blocks[0].attention, self.config.d_model**-0.5 if self.config.scaled else 1.0
-        matrices = self.embedding.weight, attention.q_proj.weight, attention.k_proj.weight, self.unembedding.weight
+        attention, scale = (
+            self.blocks[0].attention,
+            self.config.d_model**-0.5 if self.config.scaled else 1.0,
+        )
+        matrices = (
+            self.embedding.weight,
+            attention.q_proj.weight,
+            attention.k_proj.weight,
+            self.unembedding.weight,
+        )
         loss, gradients = averaged_loss(*matrices, ids, targets, scale)
         for matrix, gradient in zip(matrices, gradients, strict=True):
             matrix.grad = gradient
@@ -193,20 +222,32 @@ class Transformer(nn.Module):
         for block in self.blocks[:layer]:
             x = block(x)
         block = self.blocks[layer]
-        return block.attention.weights(block.attention_norm(x) if self.config.norm_first else x, last_only)
+        return block.attention.weights(
+            block.attention_norm(x) if self.config.norm_first else x, last_only
+        )
 
     def attention_parameters(self) -> Iterator[nn.Parameter]:
         """What decides where attention goes: queries and keys, or Z."""
         if self.config.pairwise:
             return self.pairwise_attention.parameters()
-        return chain.from_iterable(part.parameters() for b in self.blocks for part in (b.attention.q_proj, b.attention.k_proj))
+        return chain.from_iterable(
+            part.parameters()
+            for b in self.blocks
+            for part in (b.attention.q_proj, b.attention.k_proj)
+        )
 
     def decoder_parameters(self) -> Iterator[nn.Parameter]:
-        """What turns the last layer into logits: the unembedding, or Y; with tied tables the embedding too."""
+        """What turns the last layer into logits: the unembedding, or Y; with tied tables the
+        embedding too.
+        """
         return self.unembedding.parameters()
 
     def mlp_parameters(self) -> Iterator[nn.Parameter]:
-        return chain.from_iterable(block.mlp.parameters() for block in self.blocks) if self.config.d_mlp else iter(())
+        return (
+            chain.from_iterable(block.mlp.parameters() for block in self.blocks)
+            if self.config.d_mlp
+            else iter(())
+        )
 
     @torch.no_grad()
     def _initialise(self) -> None:
@@ -228,7 +269,9 @@ class Transformer(nn.Module):
 
 
 def _as_in_pytorch(attention: Attention) -> None:
-    """Queries, keys and values start as if they were one matrix, as in `nn.MultiheadAttention`; biases start at zero."""
+    """Queries, keys and values start as if they were one matrix, as in `nn.MultiheadAttention`;
+    biases start at zero.
+    """
     bound = math.sqrt(6 / (4 * attention.config.d_model))
     for name, parameter in attention.named_parameters():
         if name.endswith("bias"):

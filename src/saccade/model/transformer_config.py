@@ -66,19 +66,42 @@ class TransformerConfig:
         checked_number("embedding_scale", self.embedding_scale, low=0.0, high=1e6, open_low=True)
         if checked_number("dropout", self.dropout, low=0.0) >= 1:
             raise InputError(f"`dropout` must be below 1; got {self.dropout:g}.")
-        for name in ("norm_first", "residual", "tied", "values", "bias", "pairwise", "query_key", "scaled"):
+        for name in (
+            "norm_first",
+            "residual",
+            "tied",
+            "values",
+            "bias",
+            "pairwise",
+            "query_key",
+            "scaled",
+        ):
             if not isinstance(getattr(self, name), bool):
-                raise InputError(f"`{name}` must be True or False; got {shortened(getattr(self, name))}.")
+                raise InputError(
+                    f"`{name}` must be True or False; got {shortened(getattr(self, name))}."
+                )
         self._check_together()
 
     def _check_together(self) -> None:
         if self.d_model % self.n_heads:
-            raise InputError(f"`d_model` must be a multiple of `n_heads`; got {self.d_model} and {self.n_heads}.")
+            raise InputError(
+                f"`d_model` must be a multiple of `n_heads`; got {self.d_model} and {self.n_heads}."
+            )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise InputError(f"sinusoidal positions need an even `d_model`; got {self.d_model}.")
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            raise InputError(f"rotary positions need an even width of a head; got {self.d_model // self.n_heads}.")
-        fixed = {"n_layers": 1, "n_heads": 1, "d_mlp": 0, "positions": "none", "values": False, "tied": False, "bias": False}
+            raise InputError(
+                f"rotary positions need an even width of a head; got {self.d_model // self.n_heads}."
+            )
+        fixed = {
+            "n_layers": 1,
+            "n_heads": 1,
+            "d_mlp": 0,
+            "positions": "none",
+            "values": False,
+            "tied": False,
+            "bias": False,
+        }
         wrong = [name for name, value in fixed.items() if getattr(self, name) != value]
         if self.pairwise and (wrong or self.norm not in ("unit", "none") or self.dropout):
             raise InputError(
@@ -88,8 +111,16 @@ class TransformerConfig:
 
     @property
     def averages_tokens(self) -> bool:
-        """Whether the model is one head of attention that averages token embeddings, and nothing else."""
-        only: dict[str, object] = {"n_layers": 1, "n_heads": 1, "d_mlp": 0, "positions": "none", "norm": "none"}
+        """Whether the model is one head of attention that averages token embeddings, and nothing
+        else.
+        """
+        only: dict[str, object] = {
+            "n_layers": 1,
+            "n_heads": 1,
+            "d_mlp": 0,
+            "positions": "none",
+            "norm": "none",
+        }
         only |= {"dropout": 0.0, "embedding_scale": 1.0}
         off = ("pairwise", "residual", "values", "bias", "tied")
         plain = all(getattr(self, name) == value for name, value in only.items())
@@ -97,7 +128,9 @@ class TransformerConfig:
 
     @classmethod
     def scan_and_snap(cls, n_vocab: int) -> TransformerConfig:
-        """The model of [tian2023] itself: Y and Z, both zero at the start; the query is not among the keys. For `loss="last"`."""
+        """The model of [tian2023] itself: Y and Z, both zero at the start; the query is not among
+        the keys. For `loss="last"`.
+        """
         return cls(
             n_vocab,
             pairwise=True,
@@ -114,7 +147,9 @@ class TransformerConfig:
     def focus_and_dilution(
         cls, n_vocab: int, d_model: int = 64, init_scale: float = 1e-3, scaled: bool = True
     ) -> TransformerConfig:
-        """The model of [chen2026]: W0, WQ, WK, W1, as `model/embedded.py` has it. For `loss="last"`."""
+        """The model of [chen2026]: W0, WQ, WK, W1, as `model/embedded.py` has it. For
+        `loss="last"`.
+        """
         return cls(
             n_vocab,
             d_model=d_model,
@@ -128,10 +163,12 @@ class TransformerConfig:
 
     @classmethod
     def wikitext(cls, n_vocab: int, n_layers: int = 1, d_model: int = 200) -> TransformerConfig:
-        """Fig. 7 of [tian2023], from the published notebook: an encoder of PyTorch's with a causal mask, post-norm.
+        """Fig. 7 of [tian2023], from the published notebook: an encoder of PyTorch's with a causal
+        mask, post-norm.
 
-        That only embedding and unembedding start from U(-0.1, 0.1), and the layers as PyTorch starts them, is inferred: the
-        notebook builds on PyTorch's tutorial, which does so. For `lr=5, lr_mlp=10, clip=0.5, order="stream"`.
+        That only embedding and unembedding start from U(-0.1, 0.1), and the layers as PyTorch
+        starts them, is inferred: the notebook builds on PyTorch's tutorial, which does so. For
+        `lr=5, lr_mlp=10, clip=0.5, order="stream"`.
         """
         return cls(
             n_vocab,

@@ -1,4 +1,5 @@
-r"""One pass of the pairwise model over windows of a text: the loss and its descent direction, from sparse counts.
+r"""One pass of the pairwise model over windows of a text: the loss and its descent direction, from
+sparse counts.
 
 For one window, with counts N, query q and next token n [tian2023, Lemma 1, in counts]:
 
@@ -6,14 +7,16 @@ $$a_l \propto N_l e^{z_{ql}}, \quad r = a\ (+\ e_q), \quad f = r/|r|, \quad \eps
   \quad g = Y\epsilon,$$
 $$\dot Y = f \epsilon^\top, \qquad \dot z_q = f \circ (g - f\,(f\cdot g)) \quad \text{without the } e_q.$$
 
-A window reads only the rows of Y that its tokens name, so the work is windows x distinct tokens x vocabulary, twice: for the
-logits, and for the sums $\sum f_l \epsilon$ over the windows of each pair (query, token). Those sums give both gradients: added up
-over queries they are $\dot Y$, and $\sum f_l g_l$ is row l of Y times the sum of its pair, so g is never formed for a window.
-Windows are sorted by query and cut into parts that fit a core's cache; parts are spread over threads, in an order that does not
-depend on how many there are, and with it no bit of the result. Large arrays live in a workspace that each thread reuses: asking the
-system for fresh memory in every part took a quarter of the time. Sums in float32 are made by compiled code where it was built
-(`rows_kernel.py`); without it $\dot Y$ is the same to the last bit and $\dot z$ to rounding.
-Not here: what a window is (`data/text/windows.py`), the model as a System (`pairwise_text.py`).
+A window reads only the rows of Y that its tokens name, so the work is windows x distinct tokens x
+vocabulary, twice: for the logits, and for the sums $\sum f_l \epsilon$ over the windows of each
+pair (query, token). Those sums give both gradients: added up over queries they are $\dot Y$, and
+$\sum f_l g_l$ is row l of Y times the sum of its pair, so g is never formed for a window. Windows
+are sorted by query and cut into parts that fit a core's cache; parts are spread over threads, in an
+order that does not depend on how many there are, and with it no bit of the result. Large arrays
+live in a workspace that each thread reuses: asking the system for fresh memory in every part took a
+quarter of the time. Sums in float32 are made by compiled code where it was built
+(`rows_kernel.py`); without it $\dot Y$ is the same to the last bit and $\dot z$ to rounding. Not
+here: what a window is (`data/text/windows.py`), the model as a System (`pairwise_text.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some windows, sorted by query. An entry is a window with one of its tokens; a pair, a query with a token.
+    """Some windows, sorted by query. An entry is a window with one of its tokens; a pair, a query
+    with a token.
 
     | name          | axes         | meaning                                              |
     |---------------|--------------|------------------------------------------------------|
@@ -98,14 +102,18 @@ class Workspace:
 
     def __init__(self, parts: list[Part], dtype: DTypeLike) -> None:
         n_vocab = parts[0].rows_of.shape[0]
-        n_windows, n_pairs = (max(len(getattr(part, name)) for part in parts) for name in ("query", "pair_place"))
+        n_windows, n_pairs = (
+            max(len(getattr(part, name)) for part in parts) for name in ("query", "pair_place")
+        )
         self.logits, self.error = np.empty((2, n_windows, n_vocab), dtype)
         self.sums, self.decoder_rows = np.empty((2, n_pairs, n_vocab), dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What `one_pass` goes over: groups of parts, their products with Y in `dtype`. `spare`: workspaces no thread is using."""
+    """What `one_pass` goes over: groups of parts, their products with Y in `dtype`. `spare`:
+    workspaces no thread is using.
+    """
 
     groups: list[list[Part]]
     options: Options
@@ -132,27 +140,45 @@ def laid_out(windows: Windows, options: Options, dtype: DTypeLike) -> Layout:
 
 
 def _cuts(query: NDArray[np.int64]) -> list[slice]:
-    """At most `_PART` sorted windows each. Frequent queries have parts of their own, which have at most one pair a token."""
+    """At most `_PART` sorted windows each. Frequent queries have parts of their own, which have at
+    most one pair a token.
+    """
     edges = np.flatnonzero(np.diff(query, prepend=-1, append=-1))
     frequent = np.diff(edges) >= _PART // 2
     ends = np.unique(np.concatenate([edges[[0, -1]], edges[:-1][frequent], edges[1:][frequent]]))
     n_parts = -(-np.diff(ends) // _PART)
-    cut = np.concatenate([np.linspace(ends[i], ends[i + 1], n + 1).round().astype(int)[:-1] for i, n in enumerate(n_parts)])
+    cut = np.concatenate(
+        [
+            np.linspace(ends[i], ends[i + 1], n + 1).round().astype(int)[:-1]
+            for i, n in enumerate(n_parts)
+        ]
+    )
     return [slice(*two) for two in pairwise(np.append(cut, ends[-1]).tolist())]
 
 
 def _with_queries(counts: sparse.csr_array, query: NDArray[np.int64]) -> sparse.csr_array:
     row = np.arange(len(query))
     entries = counts.tocoo()
-    data, rows, tokens = (np.concatenate(two) for two in ((entries.data, 0.0 * row), (entries.row, row), (entries.col, query)))
+    data, rows, tokens = (
+        np.concatenate(two)
+        for two in ((entries.data, 0.0 * row), (entries.row, row), (entries.col, query))
+    )
     return sparse.coo_array((data, (rows, tokens)), shape=counts.shape).tocsr()
 
 
-def _part(windows: Windows, sorted_counts: sparse.csr_array, order: NDArray[np.intp], own: slice, dtype: DTypeLike) -> Part:
+def _part(
+    windows: Windows,
+    sorted_counts: sparse.csr_array,
+    order: NDArray[np.intp],
+    own: slice,
+    dtype: DTypeLike,
+) -> Part:
     counts, query = sorted_counts[own], windows.query[order[own]]
     n_windows, n_vocab = counts.shape
     row = np.repeat(np.arange(n_windows, dtype=np.int32), np.diff(counts.indptr))
-    pair_place, pair, size = np.unique(query[row] * n_vocab + counts.indices, return_inverse=True, return_counts=True)
+    pair_place, pair, size = np.unique(
+        query[row] * n_vocab + counts.indices, return_inverse=True, return_counts=True
+    )
     n_pairs, by_pair = len(pair_place), np.argsort(pair, kind="stable")
     ones = np.ones(n_pairs, dtype)
     return Part(
@@ -168,14 +194,21 @@ def _part(windows: Windows, sorted_counts: sparse.csr_array, order: NDArray[np.i
         order_row=row[by_pair],
         pair_first=np.append(0, np.cumsum(size)).astype(np.int32),
         pair_place=pair_place,
-        rows_of=sparse.coo_array((ones, (pair_place % n_vocab, np.arange(n_pairs))), shape=(n_vocab, n_pairs)).tocsr(),
+        rows_of=sparse.coo_array(
+            (ones, (pair_place % n_vocab, np.arange(n_pairs))), shape=(n_vocab, n_pairs)
+        ).tocsr(),
     )
 
 
 def one_pass(layout: Layout, decoder: Any, attention: Any) -> Pass:
-    """Loss and downhill. Products with Y are computed in the dtype of the layout; attention, and sums over groups, in float64."""
+    """Loss and downhill. Products with Y are computed in the dtype of the layout; attention, and
+    sums over groups, in float64.
+    """
     groups = layout.groups
-    Y, z = np.ascontiguousarray(decoder, layout.dtype), np.ascontiguousarray(attention, float).ravel()
+    Y, z = (
+        np.ascontiguousarray(decoder, layout.dtype),
+        np.ascontiguousarray(attention, float).ravel(),
+    )
     largest = float(np.abs(Y).max(initial=0.0))
 
     def added(group: list[Part]) -> tuple[float, Array, list[Array]]:
@@ -201,9 +234,17 @@ def one_pass(layout: Layout, decoder: Any, attention: Any) -> Pass:
 
 
 def _of_part(
-    part: Part, options: Options, Y: Array, z: Array, largest: float, workspace: Workspace, Y_dot: Array
+    part: Part,
+    options: Options,
+    Y: Array,
+    z: Array,
+    largest: float,
+    workspace: Workspace,
+    Y_dot: Array,
 ) -> tuple[float, Array]:
-    """Loss, and downhill for z (pair); that for Y is added to `Y_dot`. `largest` is the largest entry of Y."""
+    """Loss, and downhill for z (pair); that for Y is added to `Y_dot`. `largest` is the largest
+    entry of Y.
+    """
     n_windows, n_pairs = len(part.query), len(part.pair_place)
     row, starts = part.row, part.first[:-1]
     attention = _attention(part, z)
@@ -216,7 +257,9 @@ def _of_part(
     f = feature.astype(Y.dtype)
     logits, error = workspace.logits[:n_windows], workspace.error[:n_windows]
     _product(f, part.token, part.first, Y, out=logits)
-    reach = largest * max(2.0, np.sqrt(np.diff(part.first).max()))  # |f|_1 <= sqrt(its tokens) |f|_2; without the norm, 1 or 2
+    reach = largest * max(
+        2.0, np.sqrt(np.diff(part.first).max())
+    )  # |f|_1 <= sqrt(its tokens) |f|_2; without the norm, 1 or 2
     loss, along, scale = _error(part, logits, unshifted=reach < _SAFE, out=error)
     gained = _gained(part, f[part.order] * scale[part.order_row], error, Y, workspace, Y_dot)
     pull: Array
@@ -228,33 +271,59 @@ def _of_part(
     return loss, gained - np.bincount(part.pair, pull, n_pairs)
 
 
-def _gained(part: Part, values: Array, error: Array, Y: Array, workspace: Workspace, Y_dot: Array) -> Array:
-    """Of each pair, the sum of its rows of `error`, times its row of Y; the sums are added to `Y_dot`. `values`: sorted by pair."""
+def _gained(
+    part: Part, values: Array, error: Array, Y: Array, workspace: Workspace, Y_dot: Array
+) -> Array:
+    """Of each pair, the sum of its rows of `error`, times its row of Y; the sums are added to
+    `Y_dot`. `values`: sorted by pair.
+    """
     n_pairs, by_pair = len(part.pair_place), compiled("pairs") if Y.dtype == np.float32 else None
     if by_pair is not None:
         gained = np.empty(n_pairs)
-        arrays = (part.pair_first, part.order_row, values, error, part.pair_token, Y, Y_dot, workspace.sums, gained)
+        arrays = (
+            part.pair_first,
+            part.order_row,
+            values,
+            error,
+            part.pair_token,
+            Y,
+            Y_dot,
+            workspace.sums,
+            gained,
+        )
         by_pair(n_pairs, len(Y), *(array.ctypes.data for array in arrays))
         return gained
     sums, Y_rows = workspace.sums[:n_pairs], workspace.decoder_rows[:n_pairs]
     _product(values, part.order_row, part.pair_first, error, out=sums)
     _add_product(part.rows_of.data, part.rows_of.indices, part.rows_of.indptr, sums, to=Y_dot)
-    return np.vecdot(sums, np.take(Y, part.pair_token, axis=0, out=Y_rows, mode="clip"))  # without `mode`, take makes a copy
+    return np.vecdot(
+        sums, np.take(Y, part.pair_token, axis=0, out=Y_rows, mode="clip")
+    )  # without `mode`, take makes a copy
 
 
 def _product(values: Array, column: NDArray, first: NDArray, dense: Array, *, out: Array) -> None:
-    """A sparse matrix (values and columns, row after row, each from `first`) times a dense one, both in C order."""
+    """A sparse matrix (values and columns, row after row, each from `first`) times a dense one,
+    both in C order.
+    """
     product = compiled("product") if out.dtype == np.float32 else None
     if product is not None:
-        product(len(out), dense.shape[1], *(array.ctypes.data for array in (first, column, values, dense, out)))
+        product(
+            len(out),
+            dense.shape[1],
+            *(array.ctypes.data for array in (first, column, values, dense, out)),
+        )
     else:
         out.fill(0)
         _add_product(values, column, first, dense, to=out)
 
 
-def _add_product(values: Array, column: NDArray, first: NDArray, dense: Array, *, to: Array) -> None:
+def _add_product(
+    values: Array, column: NDArray, first: NDArray, dense: Array, *, to: Array
+) -> None:
     """SciPy's operator `@` calls the same function, with memory of its own for the result."""
-    csr_matvecs(len(to), len(dense), dense.shape[1], first, column, values, dense.ravel(), to.ravel())
+    csr_matvecs(
+        len(to), len(dense), dense.shape[1], first, column, values, dense.ravel(), to.ravel()
+    )
 
 
 def _attention(part: Part, z: Array) -> Array:
@@ -267,14 +336,17 @@ def _attention(part: Part, z: Array) -> Array:
 
 
 def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[float, Array, Array]:
-    """Loss; and of each window f . g, and what `out` is to be multiplied by to be e_n - softmax(logits) times its weight.
+    """Loss; and of each window f . g, and what `out` is to be multiplied by to be e_n -
+    softmax(logits) times its weight.
 
     `unshifted`: no exponential can overflow as it is.
     """
     window, weight = np.arange(len(logits)), part.weight.astype(logits.dtype)
     top = np.zeros(1, logits.dtype) if unshifted else logits.max(axis=1)
     error = np.exp(logits if unshifted else logits - top[:, None], out=out)
-    total = np.vecdot(error, np.ones(error.shape[1], error.dtype))  # row by row: NumPy's `@` would start threads beside ours
+    total = np.vecdot(
+        error, np.ones(error.shape[1], error.dtype)
+    )  # row by row: NumPy's `@` would start threads beside ours
     at_next = logits[window, part.next_token]
     along = weight * (at_next - np.vecdot(error, logits) / total)
     error[window, part.next_token] -= total
@@ -283,9 +355,18 @@ def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[floa
 
 
 def _pull_with_query(
-    part: Part, options: Options, g_query: Array, attention: Array, feature: Array, own: Any, norm: Array, along: Array
+    part: Part,
+    options: Options,
+    g_query: Array,
+    attention: Array,
+    feature: Array,
+    own: Any,
+    norm: Array,
+    along: Array,
 ) -> Array:
-    """What softmax and norm take off f * g where the query is added: r = a + e_q, so that a = |r| f - e_q (entry)."""
+    """What softmax and norm take off f * g where the query is added: r = a + e_q, so that a = |r| f
+    - e_q (entry).
+    """
     row = part.row
     if not options.normalise:
         return own * g_query[row] + attention * (along - g_query)[row]

@@ -1,4 +1,5 @@
-"""What a watched run says of itself beside its numbers: settings, names along the axes, what was not seen and what cannot be told.
+"""What a watched run says of itself beside its numbers: settings, names along the axes, what was
+not seen and what cannot be told.
 
 What is missing is also said aloud, once, at the first look.
 """
@@ -23,7 +24,13 @@ from saccade.records.provenance import provenance
 class Account:
     """Fills `about`, which goes with the looks on disk and into the record."""
 
-    def __init__(self, config: dict[str, Any], probe: Probe, maps: list[int], decode: Callable[[list[int]], str] | None) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        probe: Probe,
+        maps: list[int],
+        decode: Callable[[list[int]], str] | None,
+    ) -> None:
         self._probe, self._maps, self._decode = probe, maps, decode
         self._has_noted = False
         axes, definitions = dict(AXES), {name: list(pair) for name, pair in DEFINITIONS.items()}
@@ -41,7 +48,9 @@ class Account:
         return self.about["config"]
 
     def layers_with(self, found: Look) -> list[str]:
-        """All layers seen so far, in the order in which they came; a model may call more of them later, or fewer."""
+        """All layers seen so far, in the order in which they came; a model may call more of them
+        later, or fewer.
+        """
         _, layers = self.about["coords"].setdefault("layer", ("layer", []))
         layers += [layer for layer in found.layers if layer not in layers]
         return layers
@@ -61,7 +70,9 @@ class Account:
         if "attention_map" in arrays:
             self.about["coords"] |= {"sequence": ("sequence", self._maps)}
             if self._probe.ids is not None:
-                self.config["map_tokens"] = [self._words(row) for row in self._probe.ids[self._maps].tolist()]
+                self.config["map_tokens"] = [
+                    self._words(row) for row in self._probe.ids[self._maps].tolist()
+                ]
             if len(set(found.n_queries)) == 1:
                 self.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
 
@@ -72,11 +83,15 @@ class Account:
             if sentence not in said:
                 say(f"weights: {sentence}")
         self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
-        self.about["definitions"] |= {name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values}
+        self.about["definitions"] |= {
+            name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values
+        }
         self.config["weights_not_recognised"] = list(dict.fromkeys([*said, *found.unrecognised]))
 
     def in_place(self, layers: list[str], values: np.ndarray) -> np.ndarray:
-        """(weight_layer, ...) in the order in which layers have come since the run began; missing where one has gone."""
+        """(weight_layer, ...) in the order in which layers have come since the run began; missing
+        where one has gone.
+        """
         _, known = self.about["coords"].setdefault("weight_layer", ("weight_layer", []))
         known += [layer for layer in layers if layer not in known]
         whole = np.full((len(known), *values.shape[1:]), np.nan, np.float32)
@@ -110,7 +125,11 @@ class Account:
         if name in ("largest_logit", "entropy_bound", "entropy_slack"):
             return "its attention gives weights without the logits they are made from"
         if "sink_mass" in untold:
-            return "it holds no token ids" if self._probe.ids is None else "attention does not run over its tokens"
+            return (
+                "it holds no token ids"
+                if self._probe.ids is None
+                else "attention does not run over its tokens"
+            )
         if name in attention_statistics.REPEATED_DEFINITIONS:
             return (
                 "texts that repeat after three different periods cannot be made of it: it is not a text alone, is shorter than 10 "
@@ -125,8 +144,13 @@ def _together(unseen: list[str]) -> list[str]:
     for sentence in unseen:
         before, tick, rest = sentence.partition("`")
         name, _, after = rest.partition("`")
-        named.setdefault((before, after), []).extend([name] if tick else [])  # the model itself has a name without letters
-    return [f"{before}{listed(list(dict.fromkeys(names)))}{after}" for (before, after), names in named.items()]
+        named.setdefault((before, after), []).extend(
+            [name] if tick else []
+        )  # the model itself has a name without letters
+    return [
+        f"{before}{listed(list(dict.fromkeys(names)))}{after}"
+        for (before, after), names in named.items()
+    ]
 
 
 def _of_some_looks(unit: str, definition: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""One attention computation of a model, in the form in which everything else reads it: weights of some query rows at a time."""
+"""One attention computation of a model, in the form in which everything else reads it: weights of
+some query rows at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ BYTES_PER_BLOCK = 2**21  # of weights in float32: as many query rows at a time a
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One attention computation of the model. Axes of weights, scores and what is visible: batch, head, query, key; a row of
-    weights sums to one, or is zero if it sees no key. Keys after the last one that any of the rows sees may be cut off.
+    """One attention computation of the model. Axes of weights, scores and what is visible: batch,
+    head, query, key; a row of weights sums to one, or is zero if it sees no key. Keys after the
+    last one that any of the rows sees may be cut off.
     """
 
     kind: str
@@ -22,11 +25,16 @@ class AttentionCall:
     n_heads: int
     n_queries: int
     n_keys: int
-    rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
-    # Relative error of those rows times the values, against the output; None if weights were dropped at random in between.
+    rows: Callable[
+        [int, int, torch.dtype], Tensor
+    ]  # weights of query rows start to stop, computed in that type
+    # Relative error of those rows times the values, against the output; None if weights were
+    # dropped at random in between.
     reproduced: Callable[[int, int, torch.dtype], float | None]
     dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
-    visible: Callable[[int, int], Tensor] | None = None  # keys that the mask leaves to query rows start to stop; None: not known
+    visible: Callable[[int, int], Tensor] | None = (
+        None  # keys that the mask leaves to query rows start to stop; None: not known
+    )
     scores: Callable[[int, int, torch.dtype], Tensor] | None = (
         None  # what the softmax takes: masked keys far below; None: not known
     )
@@ -39,7 +47,9 @@ class AttentionCall:
         """Of all its weights in float32."""
         return 4 * self.n_batch * self.n_heads * self.n_queries * self.n_keys
 
-    def weights_and_scores(self, start: int, stop: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    def weights_and_scores(
+        self, start: int, stop: int, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor | None]:
         """Of query rows start to stop, with products of queries and keys taken once."""
         scores = None if self.scores is None else self.scores(start, stop, dtype)
         if scores is None or not self.from_scores:
@@ -48,18 +58,26 @@ class AttentionCall:
 
 
 def given_weights(kind: str, weights: Tensor) -> AttentionCall:
-    """Weights (batch, head, query, key) that are there as a whole; there is nothing to compute again, and nothing to compare."""
+    """Weights (batch, head, query, key) that are there as a whole; there is nothing to compute
+    again, and nothing to compare.
+    """
     n_batch, n_heads, n_queries, n_keys = weights.shape
 
     def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         return weights[:, :, start:stop].to(dtype)
 
-    return AttentionCall(kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop, dtype: 0.0)
+    return AttentionCall(
+        kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop, dtype: 0.0
+    )
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """A row that sees no key is NaN after the softmax; the kernels give it no weight at all. What is NaN before it stays so."""
-    return without_blind_rows(torch.softmax(scores, dim=-1), lambda: (scores == -torch.inf).all(dim=-1, keepdim=True))
+    """A row that sees no key is NaN after the softmax; the kernels give it no weight at all. What
+    is NaN before it stays so.
+    """
+    return without_blind_rows(
+        torch.softmax(scores, dim=-1), lambda: (scores == -torch.inf).all(dim=-1, keepdim=True)
+    )
 
 
 def without_blind_rows(weights: Tensor, are_blind: Callable[[], Tensor]) -> Tensor:

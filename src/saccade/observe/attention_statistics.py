@@ -1,9 +1,12 @@
-"""What is measured of one attention computation: means over the probe's queries, head by head, from blocks of query rows.
+"""What is measured of one attention computation: means over the probe's queries, head by head, from
+blocks of query rows.
 
-Weights exist for one block of rows at a time, so memory is batch x heads x block x keys however long the sequences are; beside it,
-for all heads and layers together, one byte for each query and key of the probe: what that key tells. A query counts if it is not
-padding and sees at least one key; a key is visible if the mask leaves it, or, where no mask is known, if its weight is above 1e-30.
-A learned sink, which takes attention and gives nothing, is one more key of every query in what is said of the shape of attention.
+Weights exist for one block of rows at a time, so memory is batch x heads x block x keys however
+long the sequences are; beside it, for all heads and layers together, one byte for each query and
+key of the probe: what that key tells. A query counts if it is not padding and sees at least one
+key; a key is visible if the mask leaves it, or, where no mask is known, if its weight is above
+1e-30. A learned sink, which takes attention and gives nothing, is one more key of every query in
+what is said of the shape of attention.
 """
 
 from __future__ import annotations
@@ -25,14 +28,26 @@ UNKNOWN, COMMON, BETWEEN, DISTINCT = range(4)  # what a key is to a query
 
 # name -> (unit, definition with range and extremes); axes layer, head unless said otherwise
 DEFINITIONS: dict[str, tuple[str, str]] = {
-    "entropy": ("nats", "entropy of attention over keys: 0 = all on one key, log(n) = spread evenly over n; mean over queries"),
+    "entropy": (
+        "nats",
+        "entropy of attention over keys: 0 = all on one key, log(n) = spread evenly over n; mean over queries",
+    ),
     "relative_entropy": (
         "1",
         "entropy over the log of the visible keys: 0 = all on one key, 1 = uniform; mean over queries that see two keys or more",
     ),
-    "top_mass": ("1", "largest weight of a query: 1 = all on one key, 1/n = uniform over n; mean over queries"),
-    "top_k_mass": ("1", f"sum of the {TOP_K} largest weights of a query: 1 = all on them; mean over queries"),
-    "effective_keys": ("keys", "1 / sum of squared weights: 1 = one key, n = uniform over n; mean over queries"),
+    "top_mass": (
+        "1",
+        "largest weight of a query: 1 = all on one key, 1/n = uniform over n; mean over queries",
+    ),
+    "top_k_mass": (
+        "1",
+        f"sum of the {TOP_K} largest weights of a query: 1 = all on them; mean over queries",
+    ),
+    "effective_keys": (
+        "keys",
+        "1 / sum of squared weights: 1 = one key, n = uniform over n; mean over queries",
+    ),
     "largest_logit": (
         "1",
         "largest attention logit, that is q.k times the scale plus biases, over visible keys and all queries; any number; 0 if "
@@ -49,9 +64,18 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
         "entropy minus entropy_bound: 0 = one key stands out and all others are equal, as sharp as logits of this spread can be; "
         "at most ln(n); mean over queries",
     ),
-    "sink_mass": ("1", "attention on the first token of the query's document: 1 = all of it; mean over queries"),
-    "self_mass": ("1", "attention of a query on its own position: 0 to 1; missing for cross attention"),
-    "previous_mass": ("1", "attention of a query on the position before it: 0 to 1; missing for cross attention"),
+    "sink_mass": (
+        "1",
+        "attention on the first token of the query's document: 1 = all of it; mean over queries",
+    ),
+    "self_mass": (
+        "1",
+        "attention of a query on its own position: 0 to 1; missing for cross attention",
+    ),
+    "previous_mass": (
+        "1",
+        "attention of a query on the position before it: 0 to 1; missing for cross attention",
+    ),
     "decile_focus": (
         "1",
         "attention on tokens of a frequency decile over the share uniform attention would give them: 1 = no preference, "
@@ -83,12 +107,21 @@ REPEATED_DEFINITIONS: dict[str, tuple[str, str]] = {
         "mean over queries after the first round",
     ),
 }
-PLACES = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass")  # attention on keys that have a name
+PLACES = (
+    "sink_mass",
+    "previous_mass",
+    "induction_mass",
+    "duplicate_mass",
+    "self_mass",
+)  # attention on keys that have a name
 MEASURES = ("relative_entropy", *PLACES)  # whose scatter is kept
 # Of several measures in one array.
 AXES = {"uniform_mass": ("layer", "head", "place"), "standard_error": ("layer", "head", "measure")}
 SEVERAL: dict[str, tuple[str, str]] = {
-    "uniform_mass": ("1", "what uniform attention over the visible keys would put on each place: 0 to 1; mean over queries"),
+    "uniform_mass": (
+        "1",
+        "what uniform attention over the visible keys would put on each place: 0 to 1; mean over queries",
+    ),
     "standard_error": (
         "1",
         "standard error of each measure, from its scatter over the sequences of the probe: 0 = all agree; missing for one sequence",
@@ -101,9 +134,13 @@ class ProbeTokens:
     """What is known of the probe's tokens. Axes: sequence, position; None where nothing is known."""
 
     is_token: Tensor  # False on padding
-    document_start: Tensor | None = None  # position of the first token of the document that each token is in
+    document_start: Tensor | None = (
+        None  # position of the first token of the document that each token is in
+    )
     decile: Tensor | None = None  # frequency decile of each token, -1 if unknown
-    meaning: Tensor | None = None  # (sequence, query, key) of int8: COMMON, DISTINCT, between them, or UNKNOWN
+    meaning: Tensor | None = (
+        None  # (sequence, query, key) of int8: COMMON, DISTINCT, between them, or UNKNOWN
+    )
     own_queries: bool = True  # the queries are these tokens too; not so in cross attention
     query_is_token: Tensor | None = None  # (sequence, query) of cross attention: False on padding
 
@@ -123,20 +160,26 @@ class ProbeTokens:
         return self._with(lambda tensor: tensor[:1])
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> ProbeTokens:
-        changed: dict[str, Any] = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        changed: dict[str, Any] = {
+            name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **changed)
 
 
 @dataclass
 class HeadMeans:
-    """Sums over the queries of each sequence (sequence, head, ...) and how many there were; and what is largest (head)."""
+    """Sums over the queries of each sequence (sequence, head, ...) and how many there were; and
+    what is largest (head).
+    """
 
     sums: dict[str, Tensor] = field(default_factory=dict)
     counts: dict[str, Tensor] = field(default_factory=dict)
     largest: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, name: str, values: Tensor, counted: Tensor) -> None:
-        """`values` (batch, head, query, ...) of the queries that are `counted` (batch, head, query)."""
+        """`values` (batch, head, query, ...) of the queries that are `counted` (batch, head,
+        query).
+        """
         weight = counted.reshape(counted.shape + (1,) * (values.ndim - counted.ndim))
         total = torch.where(weight, values, 0).sum(dim=2, dtype=torch.float64)
         number = counted.sum(dim=2, dtype=torch.float64).expand(values.shape[:2])
@@ -150,19 +193,27 @@ class HeadMeans:
 
     def means(self) -> dict[str, Tensor]:
         """NaN where no query counted."""
-        means = {name: total.sum(dim=0) / _like(self.counts[name].sum(dim=0), total[0]) for name, total in self.sums.items()}
-        return means | {name: torch.where(found.isfinite(), found, torch.nan) for name, found in self.largest.items()}
+        means = {
+            name: total.sum(dim=0) / _like(self.counts[name].sum(dim=0), total[0])
+            for name, total in self.sums.items()
+        }
+        return means | {
+            name: torch.where(found.isfinite(), found, torch.nan)
+            for name, found in self.largest.items()
+        }
 
     def standard_error(self, name: str) -> Tensor:
-        """Of the mean over all queries (head), from its scatter over sequences, each weighing as many queries as it has; NaN for
-        fewer than two sequences.
+        """Of the mean over all queries (head), from its scatter over sequences, each weighing as
+        many queries as it has; NaN for fewer than two sequences.
         """
         counts = self.counts[name]
         n_sequences = (counts > 0).sum(dim=0)
         total = counts.sum(dim=0)
         mean = self.sums[name].sum(dim=0) / total
         squares = (self.sums[name] - counts * mean).square().sum(dim=0)
-        return torch.where(n_sequences > 1, (squares * n_sequences / (n_sequences - 1)).sqrt() / total, torch.nan)
+        return torch.where(
+            n_sequences > 1, (squares * n_sequences / (n_sequences - 1)).sqrt() / total, torch.nan
+        )
 
 
 def _like(counts: Tensor, values: Tensor) -> Tensor:
@@ -175,7 +226,8 @@ def statistics(
     dtype: torch.dtype = torch.float32,
     on_block: Callable[[int, Tensor], None] = lambda start, weights: None,
 ) -> dict[str, Tensor]:
-    """Every statistic of `DEFINITIONS` that can be told for this call, in float64 (head) or (head, decile).
+    """Every statistic of `DEFINITIONS` that can be told for this call, in float64 (head) or (head,
+    decile).
 
     `on_block` is shown each block of weights while it exists, with its first query row.
     """
@@ -204,7 +256,9 @@ def statistics(
 
 
 def repeated_statistics(call: AttentionCall, periods: Tensor) -> dict[str, Tensor]:
-    """Those of `REPEATED_DEFINITIONS` (head), of a probe whose tokens come again after a period of its sequence and not before."""
+    """Those of `REPEATED_DEFINITIONS` (head), of a probe whose tokens come again after a period of
+    its sequence and not before.
+    """
     means = HeadMeans()
     for start, stop in row_blocks(call):
         if stop <= int(periods.min()):
@@ -212,7 +266,10 @@ def repeated_statistics(call: AttentionCall, periods: Tensor) -> dict[str, Tenso
         weights = call.rows(start, stop, torch.float32)
         visible = _visible(call, start, weights)[..., : call.n_keys]
         weights = weights[..., : call.n_keys]
-        rows, keys = (torch.arange(*ends, device=weights.device) for ends in ((start, stop), (0, weights.shape[-1])))
+        rows, keys = (
+            torch.arange(*ends, device=weights.device)
+            for ends in ((start, stop), (0, weights.shape[-1]))
+        )
         period = periods.to(weights.device)[:, None, None, None]
         back = rows[:, None] - keys  # how many positions the key lies back
         counted = visible.any(dim=-1) & (rows >= period[..., 0])
@@ -224,10 +281,14 @@ def repeated_statistics(call: AttentionCall, periods: Tensor) -> dict[str, Tenso
 
 
 def _gathered(means: HeadMeans) -> dict[str, Tensor]:
-    """Means by name; what uniform attention would give on each place, and standard errors, in one array each."""
+    """Means by name; what uniform attention would give on each place, and standard errors, in one
+    array each.
+    """
     found = _ratios(means.means())
     found["uniform_mass"] = _side_by_side([found.pop(f"uniform_{name}", None) for name in PLACES])
-    found["standard_error"] = _side_by_side([means.standard_error(name) if name in means.sums else None for name in MEASURES])
+    found["standard_error"] = _side_by_side(
+        [means.standard_error(name) if name in means.sums else None for name in MEASURES]
+    )
     return {name: values for name, values in found.items() if values is not None}
 
 
@@ -235,17 +296,27 @@ def _side_by_side(parts: list[Tensor | None]) -> Any:
     """Along a last axis, NaN for what there is not; None if there is nothing."""
     known = [part for part in parts if part is not None]
     return (
-        torch.stack([torch.full_like(known[0], torch.nan) if part is None else part for part in parts], dim=-1) if known else None
+        torch.stack(
+            [torch.full_like(known[0], torch.nan) if part is None else part for part in parts],
+            dim=-1,
+        )
+        if known
+        else None
     )
 
 
 def _visible(call: AttentionCall, start: int, weights: Tensor) -> Tensor:
-    """Axes of one place where all sequences or heads have the same mask: what it tells is then computed once."""
-    return weights > VISIBLE if call.visible is None else call.visible(start, start + weights.shape[2])
+    """Axes of one place where all sequences or heads have the same mask: what it tells is then
+    computed once.
+    """
+    return (
+        weights > VISIBLE if call.visible is None else call.visible(start, start + weights.shape[2])
+    )
 
 
 def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-    """First row, weights and, if they are known, scores (batch, head, query, key) of one block of query rows after the other.
+    """First row, weights and, if they are known, scores (batch, head, query, key) of one block of
+    query rows after the other.
 
     Keys after the last one that any of these rows sees may be cut off.
     """
@@ -266,7 +337,11 @@ def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) 
     entropy = -torch.special.xlogy(weights, weights).sum(dim=-1)
     n_visible = visible.sum(dim=-1)
     means.add("entropy", entropy, counted)
-    means.add("relative_entropy", entropy / n_visible.clamp_min(2).to(entropy.dtype).log(), counted & (n_visible > 1))
+    means.add(
+        "relative_entropy",
+        entropy / n_visible.clamp_min(2).to(entropy.dtype).log(),
+        counted & (n_visible > 1),
+    )
     largest = _largest(weights)
     means.add("top_mass", largest.amax(dim=-1), counted)
     means.add("top_k_mass", largest.sum(dim=-1), counted)
@@ -274,17 +349,23 @@ def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) 
 
 
 def _largest(weights: Tensor) -> Tensor:
-    """The few largest weights of each query. NumPy sorts a whole row in a tenth of the time in which `topk` finds five of 128."""
+    """The few largest weights of each query. NumPy sorts a whole row in a tenth of the time in
+    which `topk` finds five of 128.
+    """
     few = min(TOP_K, weights.shape[-1])
     if weights.device.type != "cpu":
         return weights.topk(few, dim=-1).values
     return torch.from_numpy(np.sort(weights.numpy(), axis=-1)[..., -few:])
 
 
-def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, n_keys: int) -> None:
+def _logits(
+    means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, n_keys: int
+) -> None:
     """The largest logit of a key, and the least entropy that logits of this spread allow."""
     kept = visible & counted[..., None]
-    means.add_largest("largest_logit", scores.masked_fill(~kept, -torch.inf)[..., :n_keys].amax(dim=-1))
+    means.add_largest(
+        "largest_logit", scores.masked_fill(~kept, -torch.inf)[..., :n_keys].amax(dim=-1)
+    )
     n_visible = visible.sum(dim=-1).clamp_min(1)
     filled = scores.masked_fill(~visible, 0)
     centred = filled - (filled.sum(dim=-1) / n_visible)[..., None] * visible
@@ -293,12 +374,13 @@ def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, 
 
 
 def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:
-    r"""Least entropy, in nats, of a softmax over n logits whose distance from their mean has norm s.
+    r"""Least entropy, in nats, of a softmax over n logits whose distance from their mean has norm
+    s.
 
     $$H \ge \ln(1 + (n-1)b) + \frac{s\sqrt{n(n-1)}\,b}{1 + (n-1)b}, \qquad b = e^{-s\sqrt{n/(n-1)}}.$$
 
-    [zhai2023], with the spread of the logits themselves in place of a bound on it. Reached by one logit that stands out and n - 1
-    that are alike: b is what each of these weighs against it.
+    [zhai2023], with the spread of the logits themselves in place of a bound on it. Reached by one
+    logit that stands out and n - 1 that are alike: b is what each of these weighs against it.
     """
     n = n_keys.to(spread.dtype).clamp_min(2)
     others = (n - 1) * torch.exp(-spread * (n / (n - 1)).sqrt())
@@ -307,15 +389,26 @@ def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:
 
 
 def _places(
-    means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, starts: Tensor, *, square: bool
+    means: HeadMeans,
+    weights: Tensor,
+    visible: Tensor,
+    counted: Tensor,
+    rows: Tensor,
+    starts: Tensor,
+    *,
+    square: bool,
 ) -> None:
     """Attention on places that are named by position, and what uniform attention would put there."""
     n_visible = visible.sum(dim=-1).clamp_min(1)
 
     def add(name: str, positions: Tensor, among: Tensor) -> None:
         """Weight of each query on one key; positions (batch, query)."""
-        inside = (positions < weights.shape[-1])[:, None]  # of padding in front, keys that none of these rows sees are cut off
-        index = positions.clamp_max(weights.shape[-1] - 1)[:, None, :, None].expand(*weights.shape[:3], 1)
+        inside = (positions < weights.shape[-1])[
+            :, None
+        ]  # of padding in front, keys that none of these rows sees are cut off
+        index = positions.clamp_max(weights.shape[-1] - 1)[:, None, :, None].expand(
+            *weights.shape[:3], 1
+        )
         means.add(name, weights.gather(-1, index)[..., 0] * inside, among)
         if name in PLACES:
             is_seen = visible.expand_as(weights).gather(-1, index)[..., 0] & inside
@@ -331,23 +424,39 @@ def _places(
         add("sink_mass", starts[:, :1].expand(-1, len(rows)), counted)
 
 
-def _on_keys(means: HeadMeans, name: str, keys: Tensor, weights: Tensor, visible: Tensor, counted: Tensor) -> None:
-    """Attention on a set of keys (batch, 1, query, key), and what uniform attention would put there."""
+def _on_keys(
+    means: HeadMeans, name: str, keys: Tensor, weights: Tensor, visible: Tensor, counted: Tensor
+) -> None:
+    """Attention on a set of keys (batch, 1, query, key), and what uniform attention would put
+    there.
+    """
     means.add(name, (weights * keys).sum(dim=-1), counted)  # `where` takes seven times as long
     uniform = (keys & visible).sum(dim=-1) / visible.sum(dim=-1).clamp_min(1)
     means.add(f"uniform_{name}", uniform.expand(weights.shape[:3]), counted)
 
 
 def _meanings(
-    means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, tokens: ProbeTokens, *, square: bool
+    means: HeadMeans,
+    weights: Tensor,
+    visible: Tensor,
+    counted: Tensor,
+    rows: Tensor,
+    tokens: ProbeTokens,
+    *,
+    square: bool,
 ) -> None:
     """Attention on keys by what their tokens are."""
     if tokens.decile is not None:
-        member = torch.nn.functional.one_hot(tokens.decile.clamp_min(0), N_DECILES) * (tokens.decile >= 0)[..., None]
+        member = (
+            torch.nn.functional.one_hot(tokens.decile.clamp_min(0), N_DECILES)
+            * (tokens.decile >= 0)[..., None]
+        )
         member = member.to(weights.dtype)[:, : weights.shape[-1]]
 
         def on_deciles(values: Tensor) -> Tensor:
-            """Heads and queries in one axis: a product with broadcast heads would copy `member` for each of them."""
+            """Heads and queries in one axis: a product with broadcast heads would copy `member` for
+            each of them.
+            """
             made = (values.flatten(1, 2) @ member).unflatten(1, values.shape[1:3])
             return made.expand(*weights.shape[:3], -1)
 
@@ -356,12 +465,18 @@ def _meanings(
         means.add("decile_share", on_deciles(uniform), counted)
     if tokens.meaning is not None and square:
         meaning = tokens.meaning[:, None, rows, : weights.shape[-1]]
-        for name, keys in (("distinct", meaning == DISTINCT), ("common", meaning == COMMON), ("judged", meaning != UNKNOWN)):
+        for name, keys in (
+            ("distinct", meaning == DISTINCT),
+            ("common", meaning == COMMON),
+            ("judged", meaning != UNKNOWN),
+        ):
             means.add(f"{name}_mass", (weights * keys).sum(dim=-1), counted)
 
 
 def _ratios(means: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Focus is a ratio of means over queries: a mean of ratios would be ruled by queries that hardly see a decile."""
+    """Focus is a ratio of means over queries: a mean of ratios would be ruled by queries that
+    hardly see a decile.
+    """
     if "decile_mass" in means:
         mass, share = means.pop("decile_mass"), means.pop("decile_share")
         means["decile_focus"] = torch.where(share > 0, mass / share, torch.nan)
@@ -371,7 +486,9 @@ def _ratios(means: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def largest_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    """Largest absolute difference between two sets of statistics; NaN in both counts as equal, in one as infinite."""
+    """Largest absolute difference between two sets of statistics; NaN in both counts as equal, in
+    one as infinite.
+    """
     gaps: list[Any] = [0.0]
     for name in one:
         a, b = one[name].double(), other[name].double()

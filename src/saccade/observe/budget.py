@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from saccade.errors import InputError, checked_count, checked_number, is_list_like, shortened
 
-# "log": 0, 1, 2, ... 7, then five to each doubling of the step: 33 by step 200, 50 by 2,000; and every thousand steps.
+# "log": 0, 1, 2, ... 7, then five to each doubling of the step: 33 by step 200, 50 by 2,000; and
+# every thousand steps.
 _PER_DOUBLING, _EVERY = 5, 1000
 _FREE = 3  # first looks that are always made: before them there is no training time to take a share of; later ones pay for them
 _SHORT = 2000  # steps of a run for which a share is enough to see anything
@@ -28,7 +29,9 @@ def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
             raise InputError("`every` lists no steps to observe.")
         return lambda step: step in wanted
     if isinstance(every, str):
-        raise InputError(f"`every` must be 'log', a number of steps or a list of steps; got {shortened(every)}.")
+        raise InputError(
+            f"`every` must be 'log', a number of steps or a list of steps; got {shortened(every)}."
+        )
     period = checked_count("every", every)
     return lambda step: step % period == 0
 
@@ -42,13 +45,15 @@ def _is_log_spaced(step: int) -> bool:
 class Budget:
     """Keeps the time of looking below a share of the time of training, by leaving looks out.
 
-    All looks count, the first ones too, with what each adds to the end of the run, when record and page are written (`_CLOSING`); a
-    look is made if with it, at the cost of the last one, the share is still kept. Beside the share there is a sum for free, so that
-    a short run is worth watching: what `_FLOOR` looks take, or the share of a run of `_SHORT` steps at the pace so far if that is
-    more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the logarithm of the step grows, so that looks which
-    are dear spread over the run too. So a run of `_SHORT` steps or more spends at most the share, or a few seconds.
-    Loading, the check and counting the text come once: they are paid from the share, so that it is that of all that watching costs,
-    and not from the free sum, so that they take no look from a short run.
+    All looks count, the first ones too, with what each adds to the end of the run, when record and
+    page are written (`_CLOSING`); a look is made if with it, at the cost of the last one, the share
+    is still kept. Beside the share there is a sum for free, so that a short run is worth watching:
+    what `_FLOOR` looks take, or the share of a run of `_SHORT` steps at the pace so far if that is
+    more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the logarithm of the
+    step grows, so that looks which are dear spread over the run too. So a run of `_SHORT` steps or
+    more spends at most the share, or a few seconds. Loading, the check and counting the text come
+    once: they are paid from the share, so that it is that of all that watching costs, and not from
+    the free sum, so that they take no look from a short run.
     """
 
     def __init__(self, share: float | None) -> None:
@@ -65,7 +70,9 @@ class Budget:
         return 0.0 if self._started is None else time.perf_counter() - self._started - self.looking
 
     def start(self, already: float) -> None:
-        """Training begins; `already` were spent on what comes before the first look: counting the text, the check."""
+        """Training begins; `already` were spent on what comes before the first look: counting the
+        text, the check.
+        """
         self.preparing += already
         self._started = time.perf_counter()
 
@@ -81,8 +88,13 @@ class Budget:
         """Seconds that may be spent by now, whatever the share."""
         if not self.share or n_steps < 1:
             return 0.0
-        whole = max(self.share * self.training / n_steps * _SHORT, (1 + _CLOSING) * _FLOOR * self.looking / self.n_looks)
-        return min(max(whole, _LEAST_FREE), _MOST_FREE) * min(1.0, math.log1p(n_steps) / math.log1p(_SHORT))
+        whole = max(
+            self.share * self.training / n_steps * _SHORT,
+            (1 + _CLOSING) * _FLOOR * self.looking / self.n_looks,
+        )
+        return min(max(whole, _LEAST_FREE), _MOST_FREE) * min(
+            1.0, math.log1p(n_steps) / math.log1p(_SHORT)
+        )
 
     def took(self, seconds: float) -> None:
         self._last, self.looking, self.n_looks = seconds, self.looking + seconds, self.n_looks + 1

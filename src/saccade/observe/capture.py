@@ -1,7 +1,9 @@
-r"""Capture attention as a PyTorch model computes it, without hooks or edits, and with its own kernels.
+r"""Capture attention as a PyTorch model computes it, without hooks or edits, and with its own
+kernels.
 
-A forward pass under `Capture` goes on as usual; every function it calls is looked at on the way (`torch.overrides`), and those
-that are attention are handed to a listener, one at a time and in the order of the model:
+A forward pass under `Capture` goes on as usual; every function it calls is looked at on the way
+(`torch.overrides`), and those that are attention are handed to a listener, one at a time and in the
+order of the model:
 
 | what the model calls                     | what is seen                                                             |
 |------------------------------------------|--------------------------------------------------------------------------|
@@ -40,23 +42,34 @@ _KERNELS = {F.scaled_dot_product_attention, F.multi_head_attention_forward, flex
 
 
 class Capture(TorchFunctionMode):
-    """Hands every attention call of the forward passes of `model` inside its block to `listener`; `layout` tells heads from
-    sequences and windows.
+    """Hands every attention call of the forward passes of `model` inside its block to `listener`;
+    `layout` tells heads from sequences and windows.
     """
 
-    def __init__(self, listener: Callable[[AttentionCall], None], model: nn.Module, layout: Layout | None = None) -> None:
+    def __init__(
+        self,
+        listener: Callable[[AttentionCall], None],
+        model: nn.Module,
+        layout: Layout | None = None,
+    ) -> None:
         super().__init__()
         self.unseen: list[str] = []
-        self.approximate: set[str] = set()  # layers whose softmaxes are not weights of queries on keys
+        self.approximate: set[str] = (
+            set()
+        )  # layers whose softmaxes are not weights of queries on keys
         self.sizes: dict[str, tuple[int, ...]] = {}  # axes before tokens, by layer
         self.widths: dict[str, int] = {}  # of values
 
         def listen(call: AttentionCall) -> None:
             listener(call)
-            if call.n_bytes >= _LARGE:  # a quarter of the time of a small look, which leaves no holes to speak of
+            if (
+                call.n_bytes >= _LARGE
+            ):  # a quarter of the time of a small look, which leaves no holes to speak of
                 give_back()
 
-        self._listener = torch.compiler.disable(listen)  # flex_attention is called from inside a compiled frame
+        self._listener = torch.compiler.disable(
+            listen
+        )  # flex_attention is called from inside a compiled frame
         self._layout = Layout() if layout is None else layout
         self._names = LayerNames(model)
         self._trail = SoftmaxTrail()
@@ -73,17 +86,23 @@ class Capture(TorchFunctionMode):
         self.unseen += self._trail.lost()
         self.unseen = list(dict.fromkeys(self.unseen))
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         # PyTorch has switched the mode off in here, so whatever a handler calls is not seen again.
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
         if func in _KERNELS:
-            self._note(lambda layer, owner: self._of_kernel(layer, owner, func, output, args, kwargs))
+            self._note(
+                lambda layer, owner: self._of_kernel(layer, owner, func, output, args, kwargs)
+            )
         elif func in SOFTMAXES:
             self._trail.note_softmax(output, args, kwargs)
         elif func in PRODUCTS:
             if self._trail.is_attention(func, args, kwargs):
-                self._note(lambda layer, owner: self._of_product(layer, owner, func, output, args, kwargs))
+                self._note(
+                    lambda layer, owner: self._of_product(layer, owner, func, output, args, kwargs)
+                )
             else:
                 self._trail.note_product(output, args, kwargs)
         else:
@@ -91,7 +110,9 @@ class Capture(TorchFunctionMode):
         return output
 
     def _note(self, read: Callable[[str, nn.Module | None], AttentionCall | None]) -> None:
-        """Hand a call over, if it can be read; if not, it is unseen, and training is not what ends of it."""
+        """Hand a call over, if it can be read; if not, it is unseen, and training is not what ends
+        of it.
+        """
         layer, owner = self._names.running()
         try:
             call = read(layer, owner)
@@ -103,10 +124,15 @@ class Capture(TorchFunctionMode):
             )
         else:
             if call is not None:
-                with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):  # the user's, for the model alone
+                with (
+                    torch.autocast("cpu", enabled=False),
+                    torch.autocast("cuda", enabled=False),
+                ):  # the user's, for the model alone
                     self._listener(replace(call, layer=layer))
 
-    def _of_kernel(self, layer: str, owner: Any, func: Any, output: Any, args: tuple, kwargs: dict[str, Any]) -> AttentionCall:
+    def _of_kernel(
+        self, layer: str, owner: Any, func: Any, output: Any, args: tuple, kwargs: dict[str, Any]
+    ) -> AttentionCall:
         first = next(value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
         if torch._C._functorch.is_batchedtensor(first):
             raise Untold(f"attention in `{layer}`, which runs inside `torch.vmap`")
@@ -115,14 +141,18 @@ class Capture(TorchFunctionMode):
         if func is flex.flex_attention_hop:
             return of_flex(output, *args)
         named = ("query", "key", "value")
-        query, key, value = (args[place] if len(args) > place else kwargs[name] for place, name in enumerate(named))
+        query, key, value = (
+            args[place] if len(args) > place else kwargs[name] for place, name in enumerate(named)
+        )
         self.sizes[layer], self.widths[layer] = tuple(query.shape[:-2]), value.shape[-1]
         self._layout.check_tokens(layer, owner, query.shape[-2], key.shape[-2], value.shape[-1])
         mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
         axes = self._layout.axes(layer, owner, self.sizes[layer])
         return of_dot_product(axes, output, *args, **kwargs, left=self._trail.left_by(mask))
 
-    def _of_product(self, layer: str, owner: Any, func: Any, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _of_product(
+        self, layer: str, owner: Any, func: Any, output: Tensor, args: tuple, kwargs: dict[str, Any]
+    ) -> Any:
         found = self._trail.taken(func, output, args, kwargs)
         if found is None:
             return None
@@ -134,12 +164,18 @@ class Capture(TorchFunctionMode):
         return found.call(self._layout.axes(layer, owner, found.sizes))
 
     def _note_told(self, weights: Tensor, visible: Tensor | None) -> None:
-        """Weights that the model's author hands over; the softmax they come from is not handed over a second time."""
+        """Weights that the model's author hands over; the softmax they come from is not handed over
+        a second time.
+        """
         self._trail.settle(weights)
 
         def read(layer: str, owner: nn.Module | None) -> AttentionCall:
             call = given_weights("told", weights.detach())
-            return call if visible is None else replace(call, visible=_rows_of(visible.expand_as(weights)))
+            return (
+                call
+                if visible is None
+                else replace(call, visible=_rows_of(visible.expand_as(weights)))
+            )
 
         self._note(read)
 
@@ -149,7 +185,9 @@ def _rows_of(visible: Tensor) -> Callable[[int, int], Tensor]:
 
 
 class LayerNames:
-    """Names of the modules that compute attention, while they do it; `#2`, ... for a further call of the same one."""
+    """Names of the modules that compute attention, while they do it; `#2`, ... for a further call
+    of the same one.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self._names = {id(module): name for name, module in model.named_modules()}

@@ -1,7 +1,9 @@
-"""Send the numbers of a watched run to TensorBoard, Weights & Biases, MLflow, trackio, or a function.
+"""Send the numbers of a watched run to TensorBoard, Weights & Biases, MLflow, trackio, or a
+function.
 
-None of them is imported here: what is given is asked what it can do. A group is a measure, a curve in it a layer, the mean over
-its heads: `saccade_entropy/layer0`. With `heads` there is a curve for each: `saccade_entropy/layer0/head3`.
+None of them is imported here: what is given is asked what it can do. A group is a measure, a curve
+in it a layer, the mean over its heads: `saccade_entropy/layer0`. With `heads` there is a curve for
+each: `saccade_entropy/layer0/head3`.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def _sender(target: Any) -> Callable[[int, dict[str, float]], None]:
         is_defined: list[bool] = []
 
         def send(step: int, scalars: dict[str, float]) -> None:
-            # A step of its own: W&B counts the loop's own calls of `log`, and drops what comes with a smaller number.
+            # A step of its own: W&B counts the loop's own calls of `log`, and drops what comes with
+            # a smaller number.
             if not is_defined:
                 target.define_metric(STEP, hidden=True)
                 target.define_metric("saccade*", step_metric=STEP)
@@ -81,21 +84,33 @@ def _sender(target: Any) -> Callable[[int, dict[str, float]], None]:
     return send
 
 
-def scalars_of(arrays: Mapping[str, np.ndarray], axes: Mapping[str, Sequence[str]], heads: bool = False) -> dict[str, float]:
-    """Every finite number by path, of a layer or, if `heads`, of a head; what is of the whole model is in the group `saccade`."""
+def scalars_of(
+    arrays: Mapping[str, np.ndarray], axes: Mapping[str, Sequence[str]], heads: bool = False
+) -> dict[str, float]:
+    """Every finite number by path, of a layer or, if `heads`, of a head; what is of the whole model
+    is in the group `saccade`.
+    """
     scalars = {}
     for name, values in arrays.items():
         over = tuple(axes[name])
         if any(axis in _NOT_SCALARS for axis in over):
             continue
-        if not heads and (place := next((place for place, axis in enumerate(over) if axis in _HEADS), None)) is not None:
+        if (
+            not heads
+            and (place := next((place for place, axis in enumerate(over) if axis in _HEADS), None))
+            is not None
+        ):
             if len(over) > place + 1:  # deciles of each head
                 continue
             values, over = _summary(name, values), over[:place]
         for index in np.ndindex(values.shape):
-            places = "/".join(f"{_SHORT.get(axis, axis)}{i}" for axis, i in zip(over, index, strict=True))
+            places = "/".join(
+                f"{_SHORT.get(axis, axis)}{i}" for axis, i in zip(over, index, strict=True)
+            )
             if np.isfinite(values[index]):
-                scalars[f"saccade_{name}/{places}" if over else f"saccade/{name}"] = float(values[index])
+                scalars[f"saccade_{name}/{places}" if over else f"saccade/{name}"] = float(
+                    values[index]
+                )
     return scalars
 
 
@@ -104,4 +119,8 @@ def _summary(name: str, values: np.ndarray) -> np.ndarray:
     known = np.isfinite(values)
     if name in _LARGEST:
         return np.where(known.any(axis=-1), np.where(known, values, -np.inf).max(axis=-1), np.nan)
-    return np.where(known.any(axis=-1), np.where(known, values, 0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1), np.nan)
+    return np.where(
+        known.any(axis=-1),
+        np.where(known, values, 0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1),
+        np.nan,
+    )

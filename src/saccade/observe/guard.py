@@ -1,8 +1,10 @@
-"""Training goes on whatever goes wrong in watching it: an error becomes a warning, given once, and watching goes on if it can.
+"""Training goes on whatever goes wrong in watching it: an error becomes a warning, given once, and
+watching goes on if it can.
 
-Mistakes that are found before training are raised as ever: `watch` and entering its block are not guarded. Ctrl-C and `sys.exit`
-pass: they are no errors but somebody's wish to end the process. So does whatever a signal handler of the user raises, a job's
-that is told to stop say. Only where a tracker calls `sys.exit` because it failed itself, training goes on.
+Mistakes that are found before training are raised as ever: `watch` and entering its block are not
+guarded. Ctrl-C and `sys.exit` pass: they are no errors but somebody's wish to end the process. So
+does whatever a signal handler of the user raises, a job's that is told to stop say. Only where a
+tracker calls `sys.exit` because it failed itself, training goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _CONTEXTS = contextmanager.__code__.co_filename
 
 
 class Guard:
-    """Ends errors: each kind is said once. `what` names what could not be done, and what is done instead."""
+    """Ends errors: each kind is said once. `what` names what could not be done, and what is done
+    instead.
+    """
 
     def __init__(self) -> None:
         self._said: set[tuple[str, type]] = set()
@@ -36,7 +40,9 @@ class Guard:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, (KeyboardInterrupt, SystemExit) if may_exit else KeyboardInterrupt) or _is_of_a_signal(error):
+            if isinstance(
+                error, (KeyboardInterrupt, SystemExit) if may_exit else KeyboardInterrupt
+            ) or _is_of_a_signal(error):
                 raise
             if (what, type(error)) not in self._said:
                 self._said.add((what, type(error)))
@@ -45,16 +51,22 @@ class Guard:
 
 
 def _is_of_a_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised it, which may run at any moment, in the middle of a tracker's code too."""
+    """Whether a signal handler raised it, which may run at any moment, in the middle of a tracker's
+    code too.
+    """
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _code(handler: Any) -> Any:
-    """Of a function, a method, a partial of either, or an object that can be called; None if it is not Python."""
+    """Of a function, a method, a partial of either, or an object that can be called; None if it is
+    not Python.
+    """
     while isinstance(handler, functools.partial):
         handler = handler.func
-    called = handler if hasattr(handler, "__code__") or not callable(handler) else type(handler).__call__
+    called = (
+        handler if hasattr(handler, "__code__") or not callable(handler) else type(handler).__call__
+    )
     return getattr(called, "__code__", None)
 
 
@@ -88,14 +100,18 @@ def warn(sentence: str) -> None:
     """A warning; where warnings are errors, or cannot be shown, words on standard error."""
     try:
         warnings.warn(f"saccade: {sentence}", stacklevel=_level_of_the_user())
-    except Exception:  # a warning that is an error, or whatever the user's own way of showing one raises
+    except (
+        Exception
+    ):  # a warning that is an error, or whatever the user's own way of showing one raises
         say(sentence)
 
 
 def _level_of_the_user() -> int:
     """How many calls above `warn` the user's own code is, which a warning should point to."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and (frame.f_code.co_filename.startswith(_OWN) or frame.f_code.co_filename == _CONTEXTS):
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_OWN) or frame.f_code.co_filename == _CONTEXTS
+    ):
         level, frame = level + 1, frame.f_back
     return level
 

@@ -1,9 +1,10 @@
 """Which axes of an attention call are heads, and which are sequences, windows or groups of tokens.
 
-Queries and weights come with any axes before those of tokens: (sequence, head); both folded into one; (head) alone, in a loop over
-sequences; (sequence, window, head) or (sequence, head, window). The number of heads is what neither the number of sequences nor
-their length changes. It is told by the module that computes attention, if it says how many heads it has; else by what the same
-layer does with one sequence, and with half of its tokens.
+Queries and weights come with any axes before those of tokens: (sequence, head); both folded into
+one; (head) alone, in a loop over sequences; (sequence, window, head) or (sequence, head, window).
+The number of heads is what neither the number of sequences nor their length changes. It is told by
+the module that computes attention, if it says how many heads it has; else by what the same layer
+does with one sequence, and with half of its tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Untold(Exception):
 
 
 class Axes(NamedTuple):
-    """Axes before those of tokens, as (sequence, head): a folded axis is cut first, then those of heads come last."""
+    """Axes before those of tokens, as (sequence, head): a folded axis is cut first, then those of
+    heads come last.
+    """
 
     n_heads: int
     fold: bool  # one axis holds sequences and heads, in this order
@@ -46,20 +49,34 @@ class Axes(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What is known of a model's calls: axes before tokens, by the name of the layer, of one sequence alone and of half of it."""
+    """What is known of a model's calls: axes before tokens, by the name of the layer, of one
+    sequence alone and of half of it.
+    """
 
     alone: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     short: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    over_features: frozenset[str] = frozenset()  # layers whose values are as wide as the sequence is long
+    over_features: frozenset[str] = (
+        frozenset()
+    )  # layers whose values are as wide as the sequence is long
 
-    def check_tokens(self, layer: str, owner: nn.Module | None, n_queries: int, n_keys: int, width: int) -> None:
-        """Raises `Untold` for attention of features on features (XCiT): its values are whole sequences, one for each feature.
+    def check_tokens(
+        self, layer: str, owner: nn.Module | None, n_queries: int, n_keys: int, width: int
+    ) -> None:
+        """Raises `Untold` for attention of features on features (XCiT): its values are whole
+        sequences, one for each feature.
 
-        Seen by what half of the tokens changes; where that was not tried, by as many queries and keys as a head has features.
+        Seen by what half of the tokens changes; where that was not tried, by as many queries and
+        keys as a head has features.
         """
-        inputs = [part.in_features for part in owner.children() if isinstance(part, nn.Linear)] if owner is not None else []
+        inputs = (
+            [part.in_features for part in owner.children() if isinstance(part, nn.Linear)]
+            if owner is not None
+            else []
+        )
         wide = {size // heads for size in inputs for heads in _told(owner)}
-        if layer in self.over_features or (not self.short and n_queries == n_keys != width and n_queries in wide):
+        if layer in self.over_features or (
+            not self.short and n_queries == n_keys != width and n_queries in wide
+        ):
             raise Untold(f"attention in `{layer}`, which is over features, not over tokens")
 
     def axes(self, layer: str, owner: nn.Module | None, sizes: tuple[int, ...]) -> Axes:
@@ -69,10 +86,16 @@ class Layout:
         if len(sizes) == 2:
             return Axes(sizes[1], False, (1,))
         unchanged = self._unchanged(layer, sizes)
-        told = next((found for n in _told(owner) if (found := _places_of(n, sizes, unchanged))), None)
+        told = next(
+            (found for n in _told(owner) if (found := _places_of(n, sizes, unchanged))), None
+        )
         possible = told if told is not None else [] if unchanged is None else [unchanged]
         if len(possible) != 1:
-            advice = "give its module an attribute `num_heads`" if told is None else "give a probe of another size"
+            advice = (
+                "give its module an attribute `num_heads`"
+                if told is None
+                else "give a probe of another size"
+            )
             raise Untold(
                 f"attention over {len(sizes) + 2} axes in `{layer}`: it is unclear which of them, of sizes "
                 f"{', '.join(map(str, sizes))}, are heads; {advice}"
@@ -80,21 +103,29 @@ class Layout:
         return Axes(math.prod(sizes[place] for place in possible[0]), False, possible[0])
 
     def _folded(self, layer: str, owner: nn.Module | None, size: int) -> int:
-        """Heads in one axis with sequences: as many as there are with one sequence, less the windows among them."""
+        """Heads in one axis with sequences: as many as there are with one sequence, less the
+        windows among them.
+        """
         alone = self._known(self.alone, layer)
         most = alone[0] if alone is not None and len(alone) == 1 and size % alone[0] == 0 else size
         return next((n for n in _told(owner) if most % n == 0), most)
 
     def _unchanged(self, layer: str, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Axes after the first that half of the tokens leaves as they are; None if that was not tried."""
+        """Axes after the first that half of the tokens leaves as they are; None if that was not
+        tried.
+        """
         alone, short = self._known(self.alone, layer), self._known(self.short, layer)
         if alone is None or short is None or not len(alone) == len(short) == len(sizes):
             return None
-        return tuple(place for place in range(1, len(sizes)) if alone[place] == short[place] == sizes[place])
+        return tuple(
+            place for place in range(1, len(sizes)) if alone[place] == short[place] == sizes[place]
+        )
 
     @staticmethod
     def _known(of: Mapping[str, tuple[int, ...]], layer: str) -> tuple[int, ...] | None:
-        """Of this call, or of the first one of the same module: in a loop over sequences one is like the other."""
+        """Of this call, or of the first one of the same module: in a loop over sequences one is
+        like the other.
+        """
         return of.get(layer, of.get(layer.partition("#")[0]))
 
 
@@ -108,11 +139,19 @@ def _told(owner: nn.Module | None) -> Iterator[int]:
                 yield count
 
 
-def _places_of(n_heads: int, sizes: tuple[int, ...], among: tuple[int, ...] | None) -> list[tuple[int, ...]]:
-    """The fewest axes after the first that make so many heads, in every way that there is; `among` those, if they are known."""
+def _places_of(
+    n_heads: int, sizes: tuple[int, ...], among: tuple[int, ...] | None
+) -> list[tuple[int, ...]]:
+    """The fewest axes after the first that make so many heads, in every way that there is; `among`
+    those, if they are known.
+    """
     axes = range(1, len(sizes)) if among is None else among
     for number in range(1, len(sizes)):
-        found = [places for places in combinations(axes, number) if math.prod(sizes[place] for place in places) == n_heads]
+        found = [
+            places
+            for places in combinations(axes, number)
+            if math.prod(sizes[place] for place in places) == n_heads
+        ]
         if found:
             return found
     return []

@@ -11,11 +11,12 @@ from saccade.observe.recorder import Recorder, watch
 
 
 class LightningCallback(Callback):
-    """Watches the module that Lightning trains; `probe` and `settings` are those of `saccade.watch`.
+    """Watches the module that Lightning trains; `probe` and `settings` are those of
+    `saccade.watch`.
 
-    `part` names the submodule to watch, such as "model", if the Lightning module's own forward does not take the probe.
-    If the trainer resumes from a checkpoint, so does the run in `out`. The loss of a step is what the module logged last as
-    "loss" or "train_loss": that of the step before.
+    `part` names the submodule to watch, such as "model", if the Lightning module's own forward does
+    not take the probe. If the trainer resumes from a checkpoint, so does the run in `out`. The loss
+    of a step is what the module logged last as "loss" or "train_loss": that of the step before.
     """
 
     def __init__(self, probe: Any, *, part: str = "", **settings: Any) -> None:
@@ -32,11 +33,17 @@ class LightningCallback(Callback):
         try:
             model = pl_module.get_submodule(self._part)
         except AttributeError:
-            raise InputError(f"`part` names no submodule of the Lightning module: {self._part!r}.") from None
-        going_on: dict[str, Any] = {"resume": trainer.global_step > 0 and self._settings.get("out") is not None}
+            raise InputError(
+                f"`part` names no submodule of the Lightning module: {self._part!r}."
+            ) from None
+        going_on: dict[str, Any] = {
+            "resume": trainer.global_step > 0 and self._settings.get("out") is not None
+        }
         self._recorder = watch(model, self._probe, **going_on | self._settings).__enter__()
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
         if self._recorder is not None:
             self._recorder.step(trainer.global_step, _loss(trainer))
 

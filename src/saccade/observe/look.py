@@ -27,10 +27,14 @@ MAP_ROWS = 32  # query rows kept of a longer one: evenly spaced, the last among 
 class Look:
     """Statistics of every attention call in the order of the model, and maps of chosen sequences."""
 
-    layers: list[str] = field(default_factory=list)  # name of the module that computed it, with #2, ... for its further calls
+    layers: list[str] = field(
+        default_factory=list
+    )  # name of the module that computed it, with #2, ... for its further calls
     n_queries: list[int] = field(default_factory=list)
     statistics: list[dict[str, Tensor]] = field(default_factory=list)
-    maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
+    maps: list[Tensor | None] = field(
+        default_factory=list
+    )  # (sequence, head, map_query, key); None if sequences are folded
     unseen: list[str] = field(default_factory=list)
 
     @property
@@ -44,15 +48,22 @@ class Look:
 
     def leave_out(self, approximate: set[str]) -> None:
         """Layers whose softmaxes are no weights of queries on keys."""
-        kept = [place for place, layer in enumerate(self.layers) if layer.partition("#")[0] not in approximate]
+        kept = [
+            place
+            for place, layer in enumerate(self.layers)
+            if layer.partition("#")[0] not in approximate
+        ]
         for name in ("layers", "n_queries", "statistics", "maps"):
             setattr(self, name, [getattr(self, name)[place] for place in kept])
         self.unseen += [
-            f"attention in `{layer}`, which approximates it: no weights of queries on keys exist" for layer in sorted(approximate)
+            f"attention in `{layer}`, which approximates it: no weights of queries on keys exist"
+            for layer in sorted(approximate)
         ]
 
     def arrays(self, layers: list[str]) -> dict[str, np.ndarray]:
-        """(layer, head, ...) in the order of `layers`; missing where one has fewer heads or keys than another, or was not run."""
+        """(layer, head, ...) in the order of `layers`; missing where one has fewer heads or keys
+        than another, or was not run.
+        """
         at = {layer: index for index, layer in enumerate(self.layers)}
         statistics = [self.statistics[at[layer]] if layer in at else {} for layer in layers]
         maps = [self.maps[at[layer]] if layer in at else None for layer in layers]
@@ -72,31 +83,47 @@ def look(
     repeated: RepeatedProbe | None = None,
     layout: Layout | None = None,
 ) -> Look:
-    """Run the probe once, undisturbed, and measure attention as it goes by; then, if there is one, the repeated probe."""
+    """Run the probe once, undisturbed, and measure attention as it goes by; then, if there is one,
+    the repeated probe.
+    """
     found = Look()
 
     def listener(call: AttentionCall) -> None:
         layer = call.layer
         known = tokens.of(layer, call)
-        kept = _empty_maps(call, len(sequences)) if sequences and call.n_batch == probe.n_batch else None
+        kept = (
+            _empty_maps(call, len(sequences))
+            if sequences and call.n_batch == probe.n_batch
+            else None
+        )
         rows = map_rows(call.n_queries)
 
         def on_block(start: int, weights: Tensor) -> None:
             if kept is not None:
-                places = [place for place, row in enumerate(rows) if start <= row < start + weights.shape[2]]
-                chosen = weights[sequences][:, :, [rows[place] - start for place in places], : call.n_keys]
+                places = [
+                    place
+                    for place, row in enumerate(rows)
+                    if start <= row < start + weights.shape[2]
+                ]
+                chosen = weights[sequences][
+                    :, :, [rows[place] - start for place in places], : call.n_keys
+                ]
                 kept[:, :, places, : chosen.shape[-1]] = chosen.to(kept)
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
         measured = statistics(call, known, on_block=on_block)
         is_told = tokens.tells_padding(layer, call)
-        found.statistics.append({name: value.cpu() for name, value in measured.items()} if is_told else {})
+        found.statistics.append(
+            {name: value.cpu() for name, value in measured.items()} if is_told else {}
+        )
         if not is_told:
             found.unseen.append(
                 f"numbers of `{layer}`, in which padding cannot be distinguished from tokens; give a probe without padding"
             )
-        found.maps.append(None if kept is None else _without_padding(kept, call, known, sequences, rows))
+        found.maps.append(
+            None if kept is None else _without_padding(kept, call, known, sequences, rows)
+        )
 
     with undisturbed(model), Capture(listener, model, layout) as capture:
         probe.run(model)
@@ -109,13 +136,19 @@ def look(
     return found
 
 
-def _on_repeated(model: nn.Module, repeated: RepeatedProbe, layout: Layout | None) -> dict[str, dict[str, Tensor]]:
+def _on_repeated(
+    model: nn.Module, repeated: RepeatedProbe, layout: Layout | None
+) -> dict[str, dict[str, Tensor]]:
     """Statistics by layer, of those that attend from every position to every one."""
     found: dict[str, dict[str, Tensor]] = {}
     probe = repeated.probe
 
     def listener(call: AttentionCall) -> None:
-        if (call.n_batch, call.n_queries, call.n_keys) == (probe.n_batch, probe.n_positions, probe.n_positions):
+        if (call.n_batch, call.n_queries, call.n_keys) == (
+            probe.n_batch,
+            probe.n_positions,
+            probe.n_positions,
+        ):
             made = repeated_statistics(call, repeated.periods)
             found[call.layer] = {name: value.cpu() for name, value in made.items()}
 
@@ -128,34 +161,47 @@ def _merge(found: dict[str, Tensor], more: dict[str, Tensor]) -> None:
     """Of arrays that both have, what only the other knows is taken from it."""
     for name, values in more.items():
         own = found.get(name)
-        found[name] = values if own is None or own.shape != values.shape else torch.where(own.isnan(), values, own)
+        found[name] = (
+            values
+            if own is None or own.shape != values.shape
+            else torch.where(own.isnan(), values, own)
+        )
 
 
 def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
-    """Modules that are called attention, or are of the same class as one that was seen, and in, above and below which none was."""
+    """Modules that are called attention, or are of the same class as one that was seen, and in,
+    above and below which none was.
+    """
     layers = [layer.partition("#")[0] for layer in layers]
     modules = dict(model.named_modules())
     seen = {type(modules[layer]) for layer in layers if layer in modules}
 
     def is_seen(name: str) -> bool:
         inside = f"{name}." if name else ""  # the model itself has no name, and holds all
-        return any(layer == name or layer.startswith(inside) or name.startswith(f"{layer}.") for layer in layers)
+        return any(
+            layer == name or layer.startswith(inside) or name.startswith(f"{layer}.")
+            for layer in layers
+        )
 
     suspects: dict[str, list[str]] = {}
     for name, module in modules.items():
         kind = type(module)
         beside = name.rpartition(".")[0]
-        is_called = _NAMED_ATTENTION.search(kind.__name__) and _may_attend(module, bool(beside) and is_seen(beside))
+        is_called = _NAMED_ATTENTION.search(kind.__name__) and _may_attend(
+            module, bool(beside) and is_seen(beside)
+        )
         if (kind in seen or is_called) and not is_seen(name):
             suspects.setdefault(kind.__name__, []).append(name)
     return [
-        f"attention in {listed(names)}, of class {kind}, which was not run or cannot be read" for kind, names in suspects.items()
+        f"attention in {listed(names)}, of class {kind}, which was not run or cannot be read"
+        for kind, names in suspects.items()
     ]
 
 
 def _may_attend(module: nn.Module, is_beside_attention: bool) -> bool:
-    """Whether a module that is called attention may have some of its own: not without a forward pass, nor, beside attention that
-    was seen, if it has one matrix alone, which makes no more than it is given: what projects the answer.
+    """Whether a module that is called attention may have some of its own: not without a forward
+    pass, nor, beside attention that was seen, if it has one matrix alone, which makes no more than
+    it is given: what projects the answer.
     """
     matrices = [parameter for parameter in module.parameters() if parameter.ndim > 1]
     projects = len(matrices) == 1 and matrices[0].shape[0] <= matrices[0].shape[-1]
@@ -175,14 +221,25 @@ def map_rows(n_queries: int) -> list[int]:
 
 
 def _empty_maps(call: AttentionCall, n_sequences: int) -> Tensor:
-    """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between them would leave holes in memory
-    that no further block fits into, hundreds of megabytes of them.
+    """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between
+    them would leave holes in memory that no further block fits into, hundreds of megabytes of them.
     """
-    return torch.zeros(n_sequences, call.n_heads, len(map_rows(call.n_queries)), call.n_keys, dtype=torch.float32, device="cpu")
+    return torch.zeros(
+        n_sequences,
+        call.n_heads,
+        len(map_rows(call.n_queries)),
+        call.n_keys,
+        dtype=torch.float32,
+        device="cpu",
+    )
 
 
 def _without_padding(
-    maps: Tensor, call: AttentionCall, tokens: ProbeTokens | None, sequences: list[int], rows: list[int]
+    maps: Tensor,
+    call: AttentionCall,
+    tokens: ProbeTokens | None,
+    sequences: list[int],
+    rows: list[int],
 ) -> Tensor:
     """Maps (sequence, head, query, key) with the rows of padding missing."""
     if tokens is None or not tokens.fits(call) or not tokens.is_square(call):
@@ -192,7 +249,9 @@ def _without_padding(
 
 
 def _stacked(parts: list[Tensor | None]) -> np.ndarray:
-    """Arrays of the same number of axes, stacked along a new first one, filled up with NaN to the largest."""
+    """Arrays of the same number of axes, stacked along a new first one, filled up with NaN to the
+    largest.
+    """
     known = [part for part in parts if part is not None]
     shape = [max(sizes) for sizes in zip(*(part.shape for part in known), strict=True)]
     whole = np.full((len(parts), *shape), np.nan, dtype=np.float32)

@@ -1,6 +1,8 @@
-"""Losses of a watched run between its observations: each is kept with the next one or, if the run ends without, with the last.
+"""Losses of a watched run between its observations: each is kept with the next one or, if the run
+ends without, with the last.
 
-A loss may be a tensor on a device, and reading it waits for the device; so it is read when a model is looked at anyway.
+A loss may be a tensor on a device, and reading it waits for the device; so it is read when a model
+is looked at anyway.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import torch
 from saccade.records.step_losses import told
 
 _MOST_UNREAD = 1024  # losses that may wait on the device
-_MOST_BACK = 2**14  # steps before an observation whose losses are kept with it: every observation of a record has room for as many
+_MOST_BACK = (
+    2**14
+)  # steps before an observation whose losses are kept with it: every observation of a record has room for as many
 
 
 class Losses:
@@ -29,7 +33,9 @@ class Losses:
         return len(self._unread) + len(self._read)
 
     def add(self, step: int, loss: Any) -> None:
-        """If it is one number: anything else could hold much memory, a graph for the backward pass say."""
+        """If it is one number: anything else could hold much memory, a graph for the backward pass
+        say.
+        """
         if isinstance(loss, torch.Tensor) and loss.numel() == 1 and not loss.is_complex():
             self._unread.append((step, loss.detach().clone()))
         elif isinstance(loss, numbers.Real):
@@ -59,10 +65,16 @@ class Losses:
         """For the last observation of a run that ends without another one."""
         self._read_all()
         later = self._read[self._read[:, 0] > step]
-        return {"later_step": later[:, 0], "later_loss": later[:, 1].astype(np.float32)} if len(later) else {}
+        return (
+            {"later_step": later[:, 0], "later_loss": later[:, 1].astype(np.float32)}
+            if len(later)
+            else {}
+        )
 
     def recall(self, step: int, arrays: Mapping[str, np.ndarray], after: int, before: int) -> None:
-        """From an observation of an earlier part of the run: those of steps between the two, which none that is kept holds."""
+        """From an observation of an earlier part of the run: those of steps between the two, which
+        none that is kept holds.
+        """
         rows = told(step, arrays)
         self._add_rows(rows[(rows[:, 0] > after) & (rows[:, 0] < before)])
 

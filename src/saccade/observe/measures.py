@@ -1,6 +1,7 @@
 """Measures of attention: plain functions of arrays, each with its range and what the extremes mean.
 
-Axes: attention is (..., token) unless said otherwise and is not required to sum to one where that is stated.
+Axes: attention is (..., token) unless said otherwise and is not required to sum to one where that
+is stated.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 
 def class_attention(attention_logits: NDArray, token_prob: NDArray) -> NDArray:
-    """Attention of an infinitely long context of each class: P(l|n) exp(z_l), normalised over tokens. In [0, 1]."""
+    """Attention of an infinitely long context of each class: P(l|n) exp(z_l), normalised over
+    tokens. In [0, 1].
+    """
     present = token_prob > 0
     top = np.max(np.where(present, attention_logits, -np.inf), axis=-1, keepdims=True)
     weighted = token_prob * np.exp(np.where(present, attention_logits - top, -np.inf))
@@ -20,7 +23,9 @@ def class_attention(attention_logits: NDArray, token_prob: NDArray) -> NDArray:
 
 
 def entropy(attention: NDArray) -> NDArray:
-    """Entropy in nats over the last axis: 0 = all on one token, ln(n) = spread evenly over n. Rescaled to sum to one first."""
+    """Entropy in nats over the last axis: 0 = all on one token, ln(n) = spread evenly over n.
+    Rescaled to sum to one first.
+    """
     share = attention / attention.sum(axis=-1, keepdims=True)
     return -(share * np.log(np.where(share == 0, 1.0, share))).sum(axis=-1)
 
@@ -31,35 +36,45 @@ def mass(attention: NDArray, members: NDArray[np.bool_]) -> NDArray:
 
 
 def distinct_entropy(attention: NDArray, distinct: NDArray[np.bool_]) -> NDArray:
-    """Entropy in nats of attention among each class's distinct tokens (axes: ..., class, token -> ..., class).
+    """Entropy in nats of attention among each class's distinct tokens (axes: ..., class, token ->
+    ..., class).
 
-    Some take the entropy over all tokens (1), some over distinct tokens rescaled to one (2). We do (2), as the paper's stored
-    numbers do: (1) mixes sparsity among distinct tokens with the loss of common ones.
+    Some take the entropy over all tokens (1), some over distinct tokens rescaled to one (2). We do
+    (2), as the paper's stored numbers do: (1) mixes sparsity among distinct tokens with the loss of
+    common ones.
     """
     return entropy(np.where(distinct, attention, 0.0))
 
 
 def singular_values(matrix: NDArray) -> NDArray:
-    """Singular values over the last two axes, largest first (axis: rank). NaN where the matrix is not finite."""
+    """Singular values over the last two axes, largest first (axis: rank). NaN where the matrix is
+    not finite.
+    """
     whole = np.isfinite(matrix).all(axis=(-2, -1))
     values = np.linalg.svd(np.where(whole[..., None, None], matrix, 0.0), compute_uv=False)
     return np.where(whole[..., None], values, np.nan)
 
 
 def top_share(values: NDArray) -> NDArray:
-    """s_1^2 over the sum of s_k^2: 1 = rank one, 1/n = all n equal directions. From singular values (axis: rank)."""
+    """s_1^2 over the sum of s_k^2: 1 = rank one, 1/n = all n equal directions. From singular values
+    (axis: rank).
+    """
     power = values**2
     return power[..., 0] / power.sum(axis=-1)
 
 
 def effective_rank(values: NDArray) -> NDArray:
-    """exp of the entropy of s_k^2 / sum s^2: 1 = rank one, n = all n equal directions. From singular values (axis: rank)."""
+    """exp of the entropy of s_k^2 / sum s^2: 1 = rank one, n = all n equal directions. From
+    singular values (axis: rank).
+    """
     return np.exp(entropy(values**2))
 
 
 def cosine(one: NDArray, other: NDArray) -> NDArray:
     """Of the angle between vectors along the last axis."""
-    return np.sum(one * other, axis=-1) / (np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1))
+    return np.sum(one * other, axis=-1) / (
+        np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
+    )
 
 
 def cosines(rows: NDArray) -> NDArray:
@@ -68,7 +83,9 @@ def cosines(rows: NDArray) -> NDArray:
     return unit @ np.swapaxes(unit, -1, -2)
 
 
-def window_attention(counts: Any, weight: NDArray[np.float64], logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def window_attention(
+    counts: Any, weight: NDArray[np.float64], logits: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Attention of one query on each token, mean over its windows by their weight (..., token).
 
     `counts`: a sparse array (window, token); `logits`: those of the query (..., token).

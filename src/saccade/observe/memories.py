@@ -1,9 +1,11 @@
-"""Tensors that a module keeps from one pass for the next, as plain attributes: memories of Transformer-XL, say.
+"""Tensors that a module keeps from one pass for the next, as plain attributes: memories of
+Transformer-XL, say.
 
-They have the number of sequences of the batch they were made of, and a probe of another number cannot be run with them. Nothing
-says which attributes are such memories, so what a model holds is used in a look as it is, and only where that fails are those left
-out that have another shape than before training. Where the model held some when watching began, what it was before is not known,
-and the user is told their names.
+They have the number of sequences of the batch they were made of, and a probe of another number
+cannot be run with them. Nothing says which attributes are such memories, so what a model holds is
+used in a look as it is, and only where that fails are those left out that have another shape than
+before training. Where the model held some when watching began, what it was before is not known, and
+the user is told their names.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ class Memories:
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._before = {(name, attribute): _copied(value) for name, attribute, value in _attributes(model)}
+        self._before = {
+            (name, attribute): _copied(value) for name, attribute, value in _attributes(model)
+        }
 
     def new(self) -> list[str]:
         """Attributes that have tensors of other shapes than before training."""
@@ -35,7 +39,11 @@ class Memories:
         """With those attributes as they were before training."""
         changed = list(self._changed())
         for name, attribute, _ in changed:
-            _set(self._model.get_submodule(name), attribute, _copied(self._before.get((name, attribute), _MISSING)))
+            _set(
+                self._model.get_submodule(name),
+                attribute,
+                _copied(self._before.get((name, attribute), _MISSING)),
+            )
         try:
             yield
         finally:
@@ -44,7 +52,9 @@ class Memories:
 
     def _changed(self) -> Iterator[tuple[str, str, Any]]:
         for name, attribute, value in _attributes(self._model):
-            if (shapes := _shapes(value)) and shapes != _shapes(self._before.get((name, attribute))):
+            if (shapes := _shapes(value)) and shapes != _shapes(
+                self._before.get((name, attribute))
+            ):
                 yield name, attribute, value
 
 
@@ -67,7 +77,11 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, str, Any]]:
     """Plain ones: name of the module, of the attribute, and its value."""
     own = vars(nn.Module())
     for name, module in model.named_modules():
-        yield from ((name, attribute, value) for attribute, value in vars(module).items() if attribute not in own)
+        yield from (
+            (name, attribute, value)
+            for attribute, value in vars(module).items()
+            if attribute not in own
+        )
 
 
 def _shapes(value: Any) -> _Shapes:

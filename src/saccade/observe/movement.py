@@ -1,9 +1,12 @@
-r"""How far attention moved while training time doubled: the total variation between the maps of step t and those of step t/2.
+r"""How far attention moved while training time doubled: the total variation between the maps of
+step t and those of step t/2.
 
-Between observations maps are taken to move on a straight line, so that the maps of step t/2 are known whenever an earlier
-observation is. The answer then belongs to the trajectory and not to the schedule: looking more often changes it only by what the
-trajectory bends between two observations. Some divide the change between two observations by the (log) time between them (1); we
-do not, since noise that changes from step to step does not shrink with that time, and (1) grows without bound as they come closer.
+Between observations maps are taken to move on a straight line, so that the maps of step t/2 are
+known whenever an earlier observation is. The answer then belongs to the trajectory and not to the
+schedule: looking more often changes it only by what the trajectory bends between two observations.
+Some divide the change between two observations by the (log) time between them (1); we do not, since
+noise that changes from step to step does not shrink with that time, and (1) grows without bound as
+they come closer.
 """
 
 from __future__ import annotations
@@ -11,20 +14,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# Neighbouring maps that are kept are at most so far apart in step, as a factor, if there were observations between: a smooth curve
-# in log step is then missed by an eightieth of its second derivative, and no more than seven maps are held.
+# Neighbouring maps that are kept are at most so far apart in step, as a factor, if there were
+# observations between: a smooth curve in log step is then missed by an eightieth of its second
+# derivative, and no more than seven maps are held.
 _APART = 2**0.5
 
 
 class Movement:
-    """Maps of the last doubling of the step, as many as are needed, and how far the newest moved from those of half its step."""
+    """Maps of the last doubling of the step, as many as are needed, and how far the newest moved
+    from those of half its step.
+    """
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, NDArray]] = []
 
     def add(self, step: int, maps: NDArray) -> NDArray[np.float64] | None:
-        """`maps` (sequence, layer, head, query, key) of a step later than all before. Total variation (layer, head): 0 = frozen,
-        1 = all attention is elsewhere; None at step 0, and where no observation is as early as half the step.
+        """`maps` (sequence, layer, head, query, key) of a step later than all before. Total
+        variation (layer, head): 0 = frozen, 1 = all attention is elsewhere; None at step 0, and
+        where no observation is as early as half the step.
         """
         if self._kept and step <= self._kept[-1][0]:
             return None
@@ -45,7 +52,9 @@ class Movement:
         return (1 - share) * start + share * stop
 
     def _thin(self, step: int) -> None:
-        """Without what is older than any later half step needs, and without maps whose neighbours are close to each other."""
+        """Without what is older than any later half step needs, and without maps whose neighbours
+        are close to each other.
+        """
         while len(self._kept) > 1 and self._kept[1][0] <= step / 2:
             del self._kept[0]
         place = 1
@@ -57,7 +66,8 @@ class Movement:
 
 
 def total_variation(before: NDArray, after: NDArray) -> NDArray[np.float64]:
-    """Half the sum of absolute differences of rows that are in both maps, mean over them (layer, head): 0 to 1.
+    """Half the sum of absolute differences of rows that are in both maps, mean over them (layer,
+    head): 0 to 1.
 
     Missing where no row is in both, in a layer that has come later say.
     """

@@ -1,7 +1,8 @@
-"""All that is measured of a model at one step: attention on the probe, how far it has moved, weights, and what drives them.
+"""All that is measured of a model at one step: attention on the probe, how far it has moved,
+weights, and what drives them.
 
-What one observation must know of those before it is here: the maps of earlier steps, when weights are due again.
-Not here: when to observe, for how long, and where it is kept (`recorder.py`).
+What one observation must know of those before it is here: the maps of earlier steps, when weights
+are due again. Not here: when to observe, for how long, and where it is kept (`recorder.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _SAMPLED = 32  # numbers of a parameter that tell whether it has changed
 
 
 class Observer:
-    """A model and what is run through it; `weights` and `drive` say what is measured beside attention."""
+    """A model and what is run through it; `weights` and `drive` say what is measured beside
+    attention.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,13 @@ class Observer:
         account: Account,
         guard: Guard,
     ) -> None:
-        self._model, self._probe, self._tokens, self._counted, self._maps = model, probe, tokens, counted, maps
+        self._model, self._probe, self._tokens, self._counted, self._maps = (
+            model,
+            probe,
+            tokens,
+            counted,
+            maps,
+        )
         self._weights, self._drive, self._account, self._guard = weights, drive, account, guard
         self._weights_due = 0
         self._seen_weights = b""
@@ -80,10 +89,16 @@ class Observer:
         return check
 
     def _tell_texts(self) -> None:
-        """Where the probe does not say which text a layer runs over, or what is padding, attention does."""
+        """Where the probe does not say which text a layer runs over, or what is padding, attention
+        does.
+        """
         roles = texts_of(self._model, self._probe, self._layout) if self._tokens.are_alike else {}
         self._tokens.tell(roles)
-        seen = {} if self._probe.tells_padding else attended(self._model, self._probe, self._tokens, self._layout)
+        seen = (
+            {}
+            if self._probe.tells_padding
+            else attended(self._model, self._probe, self._tokens, self._layout)
+        )
         if MAIN in seen:
             self._probe = self._probe.with_tokens(seen[MAIN])
             self._tokens = LayerTokens(self._model, self._probe, self._counted(self._probe))
@@ -100,7 +115,9 @@ class Observer:
             self._drive()
 
     def _checked_repeated(self) -> RepeatedProbe | None:
-        """The repeated probe, if there can be one and the model takes it: some take one length or one number of sequences only."""
+        """The repeated probe, if there can be one and the model takes it: some take one length or
+        one number of sequences only.
+        """
         shapes = [(), (self._probe.n_positions,), (self._probe.n_positions, self._probe.n_batch)]
         for shape in shapes:
             repeated = RepeatedProbe.of(self._probe, *shape)
@@ -111,7 +128,9 @@ class Observer:
         return None
 
     def recall(self, record: xr.Dataset, before: int) -> None:
-        """Movement is measured against the maps of half the step, those of an earlier part of the run among them."""
+        """Movement is measured against the maps of half the step, those of an earlier part of the
+        run among them.
+        """
         if "attention_map" not in record:
             return
         maps = record.attention_map.transpose("time", *AXES["attention_map"])
@@ -127,7 +146,9 @@ class Observer:
         self._account.note(found, arrays)
         if self._weights and step >= self._weights_due:
             arrays |= self._of_weights(found)
-            self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
+            self._weights_due = (
+                2 * step + 1
+            )  # weights move slowly, and their spectra cost more than attention does
         if self._drive is not None:
             with self._guard("what drives attention was left out"):
                 arrays |= self._of_drive(self._drive())
@@ -140,7 +161,9 @@ class Observer:
         return arrays
 
     def _look(self) -> Look:
-        """With what the model holds; if that fails, and from then on, without memories of batches that it was trained on."""
+        """With what the model holds; if that fails, and from then on, without memories of batches
+        that it was trained on.
+        """
         given = self._probe, self._tokens, self._maps, self._repeated, self._layout
         if not self._leaves_memories_out:
             try:
@@ -152,7 +175,9 @@ class Observer:
         with self._memories.left_out():
             found = look(self._model, *given)
         if not self._leaves_memories_out:
-            say(f"the probe does not fit what training has left in {listed(names)}: from here on it is run without")
+            say(
+                f"the probe does not fit what training has left in {listed(names)}: from here on it is run without"
+            )
         self._leaves_memories_out = True
         return found
 
@@ -162,8 +187,13 @@ class Observer:
 
     @torch.no_grad()
     def _weights_now(self) -> bytes:
-        """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
-        here: list[Any] = [each.to_local() if hasattr(each, "to_local") else each for each in self._model.parameters()]
+        """Some numbers of every parameter: an update changes them. PyTorch's own count of changes
+        leaves fused optimisers out.
+        """
+        here: list[Any] = [
+            each.to_local() if hasattr(each, "to_local") else each
+            for each in self._model.parameters()
+        ]
         return b"".join(_sample(weight) for weight in here)
 
     def _of_weights(self, seen: Look) -> dict[str, np.ndarray]:
@@ -171,18 +201,25 @@ class Observer:
         found = weight_statistics(self._model, names, seen.n_heads)
         self._account.note_weights(found)
         return {
-            name: self._account.in_place(found.layers, values) if "weight_layer" in found.axes[name] else values.astype(np.float32)
+            name: self._account.in_place(found.layers, values)
+            if "weight_layer" in found.axes[name]
+            else values.astype(np.float32)
             for name, values in found.values.items()
         }
 
     def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:
         """The top singular value of F and its pair, head by head."""
         layers = list(drive.layers)
-        return {f"drive_{name}": self._account.in_place(layers, getattr(drive, name)) for name in ("rate", "query_to", "key_to")}
+        return {
+            f"drive_{name}": self._account.in_place(layers, getattr(drive, name))
+            for name in ("rate", "query_to", "key_to")
+        }
 
 
 def _sample(weight: torch.Tensor) -> bytes:
-    """Some of its numbers; of one that does not give any, a quantised one of an unknown kind, which it is and how often written."""
+    """Some of its numbers; of one that does not give any, a quantised one of an unknown kind, which
+    it is and how often written.
+    """
     try:
         numbers = dequantised(weight.detach()).flatten()[:: max(1, weight.numel() // _SAMPLED)]
         return numbers.double().cpu().numpy().tobytes()

@@ -1,9 +1,11 @@
-"""Watch attention learn in any PyTorch model: `saccade.watch(model, probe)` around a training loop that stays as it is.
+"""Watch attention learn in any PyTorch model: `saccade.watch(model, probe)` around a training loop
+that stays as it is.
 
-At the steps of a schedule the probe is run through the model and measured (`observer.py`); nothing of the model or of the random
-generators is different afterwards (`undisturbed.py`), and the time it takes is kept within a budget (`budget.py`). Before the
-first step what is seen is checked against what the model computes (`self_check.py`). From there on no error in watching, a full
-disk among them, reaches the training loop (`guard.py`).
+At the steps of a schedule the probe is run through the model and measured (`observer.py`); nothing
+of the model or of the random generators is different afterwards (`undisturbed.py`), and the time it
+takes is kept within a budget (`budget.py`). Before the first step what is seen is checked against
+what the model computes (`self_check.py`). From there on no error in watching, a full disk among
+them, reaches the training loop (`guard.py`).
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ def watch(
     resume: bool = False,
     forward_heads: bool = False,
 ) -> Recorder:
-    """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
+    """A recorder to use in a `with` block around training; call `recorder.step(step)` once per
+    step.
 
     | argument     | meaning                                                                                                    |
     |--------------|------------------------------------------------------------------------------------------------------------|
@@ -92,7 +95,22 @@ def watch(
     | `label`      | name of the run on pages, such as "lr 3e-4, seed 2"; default: the name of its folder                       |
     | `resume`     | resume the run in `out`, if there is one with this label, model and probe; then give every step its number  |
     """
-    arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume, forward_heads
+    arguments = (
+        every,
+        text,
+        budget,
+        out,
+        maps,
+        weights,
+        forward,
+        batch_axis,
+        documents,
+        decode,
+        drive,
+        label,
+        resume,
+        forward_heads,
+    )
     return Recorder(model, probe, *arguments)
 
 
@@ -100,7 +118,9 @@ _MOST_STEPS = 10**15  # so that file names and float64 hold every step
 
 
 class Recorder:
-    """What `watch` returns: observes the model at the chosen steps and holds the record. It never raises during training."""
+    """What `watch` returns: observes the model at the chosen steps and holds the record. It never
+    raises during training.
+    """
 
     def __init__(
         self,
@@ -122,13 +142,25 @@ class Recorder:
         forward_heads: bool = False,
     ) -> None:
         if not (drive is None or callable(drive)):
-            raise InputError(f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}.")
+            raise InputError(
+                f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}."
+            )
         self._model = unwrapped(checked_kind("model", model, nn.Module))
-        self._together = is_spread(self._model)  # all processes look, since each needs the others' weights; the first one writes
+        self._together = is_spread(
+            self._model
+        )  # all processes look, since each needs the others' weights; the first one writes
         self._probe = Probe(probe, batch_axis, documents)
         if self._together and drive is not None:
-            raise InputError("`drive` needs whole weights, and this model's are spread over processes.")
-        driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, held(probe)))
+            raise InputError(
+                "`drive` needs whole weights, and this model's are spread over processes."
+            )
+        driven = (
+            None
+            if drive is None
+            else partial(
+                attention_drive, self._model, drive, on_device_of(self._model, held(probe))
+            )
+        )
         kept = _sequences(maps, self._probe.n_batch)
         measured = weights if isinstance(weights, bool) else Names.of(weights)
         if isinstance(measured, Names):
@@ -142,14 +174,29 @@ class Recorder:
         self.guard = Guard()
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None) or "\0" in str(out):
-            raise InputError(f"`out` must be a new folder, or None to keep everything in memory; got {shortened(out)}.")
+            raise InputError(
+                f"`out` must be a new folder, or None to keep everything in memory; got {shortened(out)}."
+            )
         if resume and out is None:
             raise InputError("`resume` needs `out`, the folder of the run to resume.")
         # Absolute: a script may change its folder while it trains.
         self._out = None if out is None or not self._is_first_rank else Path(out).absolute()
-        account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
+        account = Account(
+            self._config(every, checked_kind("label", label, str)),
+            self._probe,
+            kept,
+            _checked_decode(decode),
+        )
         self._observer = Observer(
-            self._model, self._probe, self._tokens, partial(_counted, text), kept, measured, driven, account, self.guard
+            self._model,
+            self._probe,
+            self._tokens,
+            partial(_counted, text),
+            kept,
+            measured,
+            driven,
+            account,
+            self.guard,
         )
         account.config["identity"] = self._identity(label, kept)
         self._log = ObservationLog(self._out, account.about, resume=resume)
@@ -170,7 +217,9 @@ class Recorder:
         return (self._out or Path()) / "report.html"
 
     def _begin(self) -> None:
-        """The self-check, once and before anything is written; a model that fails it is not looked at."""
+        """The self-check, once and before anything is written; a model that fails it is not looked
+        at.
+        """
         if (self._is_first_rank or self._together) and not self._has_begun:
             self._has_begun = True
             started = time.perf_counter()
@@ -202,8 +251,16 @@ class Recorder:
     def _say(self, check: Check) -> None:
         """What the check found, and where the page will be."""
         seen = f"{check.n_calls} attention calls seen, largest error against the model's own {check.worst:.1e}"
-        dropped = "" if check.output is not None else " (its output not compared: it drops weights at random)"
-        where = f"the page will be {self._page}" if self._out is not None else "nothing is written; for a page, pass `out`"
+        dropped = (
+            ""
+            if check.output is not None
+            else " (its output not compared: it drops weights at random)"
+        )
+        where = (
+            f"the page will be {self._page}"
+            if self._out is not None
+            else "nothing is written; for a page, pass `out`"
+        )
         say(f"{seen}{dropped}; {where}")
         if check.eager is not None and check.eager > WORST >= check.worst:
             say(
@@ -217,12 +274,22 @@ class Recorder:
 
     @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
-        """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
+        """Once a step of training, before or after the update; observes the model if it is time.
+        Without a number it counts.
+        """
         if step is None and self._goes_on:
-            raise InputError("a resumed run needs the number of each step: call `recorder.step(step)`")
-        number = self._next_step if step is None else checked_count("step", plain(step), low=0, high=_MOST_STEPS)
+            raise InputError(
+                "a resumed run needs the number of each step: call `recorder.step(step)`"
+            )
+        number = (
+            self._next_step
+            if step is None
+            else checked_count("step", plain(step), low=0, high=_MOST_STEPS)
+        )
         if number + 1 < self._next_step:
-            warn(f"step {number} after step {self._next_step - 1} is not observed: steps must increase.")
+            warn(
+                f"step {number} after step {self._next_step - 1} is not observed: steps must increase."
+            )
             return
         is_first = self._next_step == 0
         if is_first:
@@ -233,7 +300,9 @@ class Recorder:
         self._begin()
         if self.check is None or not (is_first or self._due(number)):
             return
-        seen_before = number in self._log.observations  # by a run that was stopped: what is there now may be another model
+        seen_before = (
+            number in self._log.observations
+        )  # by a run that was stopped: what is there now may be another model
         self._go_on(number)
         is_wanted = (self._due(number) or seen_before) and number not in self._log.observations
         is_allowed = is_wanted and self._budget.allows_a_look(number - self._first_step)
@@ -243,7 +312,9 @@ class Recorder:
             self._leave_out(number)
 
     def _go_on(self, step: int) -> None:
-        """Of a run that was stopped, what comes before this step is kept, and what comes after gives way to what is seen now."""
+        """Of a run that was stopped, what comes before this step is kept, and what comes after
+        gives way to what is seen now.
+        """
         if not self._goes_on:
             return
         self._goes_on = False
@@ -255,7 +326,11 @@ class Recorder:
         with self.guard("that the run was resumed could not be written"):
             self._log.go_on_from(step)
         n_kept = len(self._log.observations)
-        gone = f"; {n_before - n_kept} of later steps are replaced (their files are kept)" if n_kept < n_before else ""
+        gone = (
+            f"; {n_before - n_kept} of later steps are replaced (their files are kept)"
+            if n_kept < n_before
+            else ""
+        )
         say(f"resuming from step {step}: {n_kept} earlier observations{gone}")
         if n_kept:
             with self.guard("movement of attention is measured from here on"):
@@ -300,7 +375,9 @@ class Recorder:
                 with self.guard("numbers could not be sent on", may_exit=False):
                     send(step, arrays, self._log.about["axes"])
         finally:
-            took = time.perf_counter() - started  # with what writing and sending cost, and also if it failed
+            took = (
+                time.perf_counter() - started
+            )  # with what writing and sending cost, and also if it failed
             self._budget.took(took)
             self._log.about["wall_time_s"] += took
 
@@ -308,9 +385,17 @@ class Recorder:
     def record(self) -> xr.Dataset:
         """All observations so far as a record."""
         if not self._log.observations:
-            reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step so far was in `every`"
+            reason = (
+                "call `recorder.step(step)` in the training loop"
+                if self._next_step == 0
+                else "no step so far was in `every`"
+            )
             raise InputError(f"nothing has been observed yet: {reason}.")
-        spent = {"looking_s": self._budget.looking, "training_s": self._budget.training, "preparing_s": self._budget.preparing}
+        spent = {
+            "looking_s": self._budget.looking,
+            "training_s": self._budget.training,
+            "preparing_s": self._budget.preparing,
+        }
         self._log.about["config"] |= spent
         return self._log.record()
 
@@ -323,9 +408,15 @@ class Recorder:
 
     @guarded
     def finish(self, loss: float | None = None) -> None:
-        """Training is over: observe what its last update has left, whatever schedule and budget say, unless that is done; close."""
+        """Training is over: observe what its last update has left, whatever schedule and budget
+        say, unless that is done; close.
+        """
         with self.guard("the end of training was not observed"):
-            if self.check is not None and self._next_step > 0 and self._agreed(self._observer.has_changed()):
+            if (
+                self.check is not None
+                and self._next_step > 0
+                and self._agreed(self._observer.has_changed())
+            ):
                 self.look(self._next_step, loss)
         self.close()
 
@@ -334,7 +425,11 @@ class Recorder:
         """Write what was left out beside the observations, and all of them as one record."""
         thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
         if self.check is not None and not self._log.observations and self._is_first_rank:
-            why = "no step given to `recorder.step` is in the schedule" if self._next_step else "`recorder.step` was never called"
+            why = (
+                "no step given to `recorder.step` is in the schedule"
+                if self._next_step
+                else "`recorder.step` was never called"
+            )
             say(f"no step was observed: {why}")
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
@@ -343,7 +438,9 @@ class Recorder:
                 f"record's config lists them); observing took {self._budget.looking:.2g} s, {100 * share:.1f} % of training time"
             )
         if lost:
-            say(f"{len(lost)} observations are lost: they could not be written, and memory is full (`lost` in the config)")
+            say(
+                f"{len(lost)} observations are lost: they could not be written, and memory is full (`lost` in the config)"
+            )
         with self.guard("losses after the last observation could not be written"):
             last = max(self._log.observations, default=-1)
             if last >= 0 and (later := self._losses.after(last)):
@@ -355,7 +452,9 @@ class Recorder:
                 self._log.release()
 
     def _write(self, out: Path) -> None:
-        """All that can be written at the end: observations that wait for it, then the record, then its page."""
+        """All that can be written at the end: observations that wait for it, then the record, then
+        its page.
+        """
         with self.guard(
             "some observations could not be written; `recorder.record` has them, for `saccade.save_record` to another disk"
         ):
@@ -378,7 +477,9 @@ class Recorder:
 
     def _identity(self, label: str, maps: list[int]) -> dict[str, Any]:
         """What must be the same in a run that goes on in the same folder."""
-        shapes = [(name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()]
+        shapes = [
+            (name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()
+        ]
         return {
             "label": label,
             "model": _digest(repr(shapes)),
@@ -398,10 +499,14 @@ def _digest(*parts: Any) -> str:
 
 
 def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
-    """Token statistics of the user's text, or of the probe itself, padding left out; None if the probe holds no token ids."""
+    """Token statistics of the user's text, or of the probe itself, padding left out; None if the
+    probe holds no token ids.
+    """
     if probe.ids is None:
         if text is not None:
-            raise InputError(f"`text` was given, but the probe holds no token ids to look up in it: {shortened(text)}.")
+            raise InputError(
+                f"`text` was given, but the probe holds no token ids to look up in it: {shortened(text)}."
+            )
         return None
     documents = probe.documents() if text is None else text
     return TokenStatistics.count(documents, probe_ids=probe.all_ids(), name="text")
@@ -409,8 +514,13 @@ def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
 
 def _sequences(maps: Any, n_batch: int) -> list[int]:
     if not is_list_like(maps):
-        raise InputError(f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}.")
-    return [checked_count(f"maps[{place}]", index, low=0, high=n_batch - 1) for place, index in enumerate(maps)]
+        raise InputError(
+            f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}."
+        )
+    return [
+        checked_count(f"maps[{place}]", index, low=0, high=n_batch - 1)
+        for place, index in enumerate(maps)
+    ]
 
 
 def _checked_decode(decode: Any) -> Any:

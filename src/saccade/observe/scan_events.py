@@ -1,4 +1,5 @@
-"""The stages of Scan and Snap in a run on sequence classes: common tokens suppressed, a winner emerges, attention snaps.
+"""The stages of Scan and Snap in a run on sequence classes: common tokens suppressed, a winner
+emerges, attention snaps.
 
 | event               | when                                                                     | value                |
 |---------------------|--------------------------------------------------------------------------|----------------------|
@@ -6,7 +7,8 @@
 | `winner_emerges`    | the leading distinct token has a quarter more of the distinct attention  | its share of it      |
 | `attention_snapped` | attention moves a tenth as fast as at its fastest, in ln t, until the end | how fast it moves    |
 
-Means over classes. Levels are ours; what does not reach its level is no event. Not here: what any theory says about when or why.
+Means over classes. Levels are ours; what does not reach its level is no event. Not here: what any
+theory says about when or why.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ Array = NDArray[np.float64]
 
 
 def scan_events(time: Array, common: Array, distinct: Array) -> list[Event]:
-    """`common` (time, class): attention on tokens of several classes; `distinct` (time, class, token): on the class's own, or 0."""
+    """`common` (time, class): attention on tokens of several classes; `distinct` (time, class,
+    token): on the class's own, or 0.
+    """
     whole = distinct.sum(axis=-1, keepdims=True)
     lasting = (whole > 0).all(axis=(0, 2))
     found = []
@@ -42,20 +46,39 @@ def scan_events(time: Array, common: Array, distinct: Array) -> list[Event]:
 
 
 def _snapped(time: Array, attention: Array) -> list[Event]:
-    """Speed: half the sum over tokens of |change of attention| per unit of ln t; common tokens count as one."""
+    """Speed: half the sum over tokens of |change of attention| per unit of ln t; common tokens
+    count as one.
+    """
     later = time > 0
     if later.sum() < _FEWEST:
         return []
-    t, moved = time[later], np.abs(np.gradient(attention[later], np.log(time[later]), axis=0)).sum(axis=-1).mean(axis=1) / 2
+    t, moved = (
+        time[later],
+        np.abs(np.gradient(attention[later], np.log(time[later]), axis=0)).sum(axis=-1).mean(axis=1)
+        / 2,
+    )
     slow = moved < SNAPPED * moved.max()
     since = len(slow) - int(np.argmax(~slow[::-1]))  # the first sample after the last fast one
     if moved.max() < _STILL or since >= len(slow):
         return []
-    definition = f"attention moves less than {SNAPPED:g} of its fastest per unit of ln t, until the end"
-    return [Event("attention_snapped", None, float(t[since]), float(moved[since]), float(moved.max() - moved[since]), definition)]
+    definition = (
+        f"attention moves less than {SNAPPED:g} of its fastest per unit of ln t, until the end"
+    )
+    return [
+        Event(
+            "attention_snapped",
+            None,
+            float(t[since]),
+            float(moved[since]),
+            float(moved.max() - moved[since]),
+            definition,
+        )
+    ]
 
 
-def _first(time: Array, series: Array, reached: NDArray[np.bool_], name: str, definition: str) -> list[Event]:
+def _first(
+    time: Array, series: Array, reached: NDArray[np.bool_], name: str, definition: str
+) -> list[Event]:
     if not reached.any():
         return []
     i = int(np.argmax(reached))

@@ -1,11 +1,13 @@
-"""Attention that a model writes out: a softmax over keys is followed to the product with values that uses it.
+"""Attention that a model writes out: a softmax over keys is followed to the product with values
+that uses it.
 
-Between the two, weights may change their type or layout, lose entries to dropout, columns to a slice (learned sinks, which take
-attention and give nothing), be scaled head by head (head masks) or be mixed over heads (talking heads: what is recorded is the
-softmax, before the heads talk). Before the softmax, masks that are added to scores are kept
-track of: they tell which keys are visible.
-A softmax whose product is not with values is no attention of queries on keys: kernels that approximate it (Nystroem), a softmax
-over features in front of a matrix made of keys and values (linear attention). What no product uses is listed as lost.
+Between the two, weights may change their type or layout, lose entries to dropout, columns to a
+slice (learned sinks, which take attention and give nothing), be scaled head by head (head masks) or
+be mixed over heads (talking heads: what is recorded is the softmax, before the heads talk). Before
+the softmax, masks that are added to scores are kept track of: they tell which keys are visible. A
+softmax whose product is not with values is no attention of queries on keys: kernels that
+approximate it (Nystroem), a softmax over features in front of a matrix made of keys and values
+(linear attention). What no product uses is listed as lost.
 """
 
 from __future__ import annotations
@@ -28,9 +30,19 @@ from saccade.observe.layout import Axes
 from saccade.observe.masks import MASKED, left_by
 
 SOFTMAXES = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
-PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm}
+PRODUCTS = {
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    torch.bmm,
+    Tensor.bmm,
+    torch.einsum,
+    torch.baddbmm,
+    Tensor.baddbmm,
+}
 PRODUCTS |= {torch.mm, Tensor.mm}  # of one sequence and head: said to be unseen
-# Between softmax and product these leave the weights what they are, but for their type, layout or dropped entries.
+# Between softmax and product these leave the weights what they are, but for their type, layout or
+# dropped entries.
 _PASSING = {
     "dropout",
     "to",
@@ -46,8 +58,31 @@ _PASSING = {
     "clone",
 }
 # These leave scores, values and contexts what they are.
-_LAYOUT = _PASSING | {"transpose", "permute", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "mT", "T", "getitem"}
-_ARITHMETIC = {"add", "sub", "mul", "div", "masked_fill", "where", "clamp", "tanh", "cat", "maximum", "max"}
+_LAYOUT = _PASSING | {
+    "transpose",
+    "permute",
+    "unsqueeze",
+    "squeeze",
+    "flatten",
+    "unflatten",
+    "expand",
+    "mT",
+    "T",
+    "getitem",
+}
+_ARITHMETIC = {
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "masked_fill",
+    "where",
+    "clamp",
+    "tanh",
+    "cat",
+    "maximum",
+    "max",
+}
 _SAME = {
     "radd": "add",
     "iadd": "add",
@@ -58,8 +93,17 @@ _SAME = {
     "truediv": "div",
     "itruediv": "div",
 }
-_MIXING = {"linear", "conv2d", "permute", "transpose"}  # between the softmax and the product: heads may talk to each other
-_BAND = {"pad", "view", "getitem"}  # weights of near keys are laid out as those of chunks (`band.py`)
+_MIXING = {
+    "linear",
+    "conv2d",
+    "permute",
+    "transpose",
+}  # between the softmax and the product: heads may talk to each other
+_BAND = {
+    "pad",
+    "view",
+    "getitem",
+}  # weights of near keys are laid out as those of chunks (`band.py`)
 _FOLLOWED = _LAYOUT | _ARITHMETIC | _MIXING | _BAND
 _MIXED = 1e-4  # largest error, over the largest weight, of used weights as a mixture of heads; float32 rounds at 1e-7
 _MOST_NULL = 8  # columns that a slice may take off and be sinks
@@ -68,10 +112,14 @@ _MOST_NULL = 8  # columns that a slice may take off and be sinks
 class _Fact(NamedTuple):
     """What is known of a tensor on its way."""
 
-    of_product: bool = False  # made from a product of two activations: scores, or a context of keys and values
+    of_product: bool = (
+        False  # made from a product of two activations: scores, or a context of keys and values
+    )
     of_attention: bool = False  # that product was weights times values
     of_parameter: bool = False  # a parameter in another layout
-    visible: Tensor | None = None  # of scores: keys that masks have left, with axes that broadcast to it
+    visible: Tensor | None = (
+        None  # of scores: keys that masks have left, with axes that broadcast to it
+    )
 
 
 @dataclass
@@ -101,7 +149,9 @@ class Found(NamedTuple):
 
     sizes: tuple[int, ...]  # axes before query and key
     tokens: tuple[int, int, int]  # number of queries and of keys, and the width of a value
-    call: Callable[[Axes], AttentionCall] | None  # None: an approximation, in which no weights of queries on keys exist
+    call: (
+        Callable[[Axes], AttentionCall] | None
+    )  # None: an approximation, in which no weights of queries on keys exist
 
 
 class SoftmaxTrail:
@@ -110,7 +160,9 @@ class SoftmaxTrail:
     def __init__(self) -> None:
         self._weights: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensor -> _Weights
         self._facts: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensor -> _Fact
-        self._flat: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensor of two axes that is a softmax -> what to say if it is used
+        self._flat: WeakIdKeyDictionary = (
+            WeakIdKeyDictionary()
+        )  # tensor of two axes that is a softmax -> what to say if it is used
         self._all: list[_Softmax] = []
         self._elsewhere: list[str] = []
 
@@ -132,7 +184,9 @@ class SoftmaxTrail:
         return self._facts.get(value, _Fact()) if isinstance(value, Tensor) else _Fact()
 
     def left_by(self, mask: Any) -> Tensor | None:
-        """Keys that the parts of a mask have left, of its shape; None where it was not seen how it was made."""
+        """Keys that the parts of a mask have left, of its shape; None where it was not seen how it
+        was made.
+        """
         visible = self._fact(mask).visible
         return None if visible is None or visible.shape != mask.shape else visible
 
@@ -146,9 +200,13 @@ class SoftmaxTrail:
             self._all.append(source)
             self._weights[output] = _Weights(source, None, scores.detach(), fact.visible)
         elif output.ndim == 2 and dim in (-1, 1):
-            self._flat[output] = f"a softmax over {tuple(output.shape)} times values, without axes for sequences and heads"
+            self._flat[output] = (
+                f"a softmax over {tuple(output.shape)} times values, without axes for sequences and heads"
+            )
         elif output.ndim >= 4:
-            self._elsewhere.append(f"a softmax over axis {dim} of {tuple(output.shape)}; attention is seen over the last axis only")
+            self._elsewhere.append(
+                f"a softmax over axis {dim} of {tuple(output.shape)}; attention is seen over the last axis only"
+            )
 
     def follow(self, func: Any, output: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Any other function: what is known of its arguments may hold for its result."""
@@ -166,14 +224,18 @@ class SoftmaxTrail:
         elif name == "add":
             self._note_added(output, given)
         else:
-            fact = next((self._fact(value) for value in given if self._fact(value) != _Fact()), _Fact())
+            fact = next(
+                (self._fact(value) for value in given if self._fact(value) != _Fact()), _Fact()
+            )
             if fact.of_parameter and name not in _LAYOUT:
                 return
             if fact.of_parameter or fact.of_product or fact.visible is not None:
                 visible = None if fact.visible is None else _like(fact.visible, output, name)
                 self._facts[output] = fact._replace(visible=visible)
 
-    def _pass_on(self, known: _Weights, name: str, output: Tensor, args: tuple, given: list[Tensor]) -> None:
+    def _pass_on(
+        self, known: _Weights, name: str, output: Tensor, args: tuple, given: list[Tensor]
+    ) -> None:
         source = next(value for value in given if self._known(value) is known)
         if source is not args[0] and name != "mul":
             return
@@ -184,7 +246,11 @@ class SoftmaxTrail:
             self._weights[output] = known
         elif name in _MIXING and known.factor is None and known.cut == (0, 0):
             self._weights[output] = known._replace(mixed=True)
-        elif name == "getitem" and (cut := _columns_cut(args[1], source)) is not None and known.cut == (0, 0):
+        elif (
+            name == "getitem"
+            and (cut := _columns_cut(args[1], source)) is not None
+            and known.cut == (0, 0)
+        ):
             self._weights[output] = known._replace(cut=cut)
         elif name == "mul" and known.factor is None:
             factor = next((value for value in args if value is not source), None)
@@ -198,22 +264,40 @@ class SoftmaxTrail:
         if output.ndim >= 3:
             for value, fact in zip(given, facts, strict=True):
                 is_candidate = value.shape != output.shape or output.ndim > 3
-                left = fact.visible if fact.visible is not None else left_by(value.detach()) if is_candidate else None
+                left = (
+                    fact.visible
+                    if fact.visible is not None
+                    else left_by(value.detach())
+                    if is_candidate
+                    else None
+                )
                 if left is not None:
                     visible = left.expand(output.shape) if visible is None else visible & left
-        fact = _Fact(any(each.of_product for each in facts), any(each.of_attention for each in facts), visible=visible)
+        fact = _Fact(
+            any(each.of_product for each in facts),
+            any(each.of_attention for each in facts),
+            visible=visible,
+        )
         if fact.of_product or visible is not None:
             self._facts[output] = fact
 
     def note_product(self, output: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Of two activations: scores, or what keys and values make together."""
         operands = [value for value in _flat(args, kwargs) if isinstance(value, Tensor)]
-        if len(operands) == 2 and operands[0] in self._flat and not self._fact(operands[1]).of_parameter:
+        if (
+            len(operands) == 2
+            and operands[0] in self._flat
+            and not self._fact(operands[1]).of_parameter
+        ):
             self._elsewhere.append(self._flat[operands[0]])
-        if len(operands) > 1 and all(value.ndim >= 3 and not self._fact(value).of_parameter for value in operands[-2:]):
+        if len(operands) > 1 and all(
+            value.ndim >= 3 and not self._fact(value).of_parameter for value in operands[-2:]
+        ):
             added = operands[0] if len(operands) == 3 else None  # of baddbmm: a bias, or a mask
             left = None if added is None else left_by(added.detach())
-            self._facts[output] = _Fact(True, visible=None if left is None else left.expand(output.shape))
+            self._facts[output] = _Fact(
+                True, visible=None if left is None else left.expand(output.shape)
+            )
 
     def is_attention(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
         _, operands = _operands(func, args, kwargs)
@@ -237,7 +321,11 @@ class SoftmaxTrail:
             return None
         if known.banded:
             return self._band(known, used.detach(), values.detach(), output)
-        rule = _einsum_rule(equation, used, values, place) if equation else _matmul_rule(used, values, place)
+        rule = (
+            _einsum_rule(equation, used, values, place)
+            if equation
+            else _matmul_rule(used, values, place)
+        )
         if rule is None or (known.mixed and not _is_mixture(used, known.softmax)):
             return None
         known.source.is_settled = True
@@ -260,13 +348,20 @@ class SoftmaxTrail:
         known.source.is_settled = True
         self._facts[output] = _Fact(of_product=True, of_attention=True)
         tokens = sizes[2], sizes[2], values.shape[-1]
-        return Found(sizes[:2], tokens, lambda axes: of_band(softmax, scores, used, values, output.detach()))
+        return Found(
+            sizes[:2], tokens, lambda axes: of_band(softmax, scores, used, values, output.detach())
+        )
 
 
-def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _Rule, axes: Axes) -> AttentionCall:
+def _call(
+    known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _Rule, axes: Axes
+) -> AttentionCall:
     """Weights that the model has made itself, with sinks after the keys."""
     softmax = used if known.softmax is None else known.softmax
-    shape = (*used.shape[:-1], softmax.shape[-1])  # some fold sequences and heads on the way to the product
+    shape = (
+        *used.shape[:-1],
+        softmax.shape[-1],
+    )  # some fold sequences and heads on the way to the product
     before, after = known.cut
 
     def ordered(tensor: Tensor) -> Tensor:
@@ -282,11 +377,18 @@ def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _
         if start > 0:
             return 0.0
         whole = softmax.to(dtype) if known.factor is None else softmax.to(dtype) * known.factor
-        weights = used.to(dtype) if known.mixed else whole.reshape(shape)[..., before : shape[-1] - after]
+        weights = (
+            used.to(dtype) if known.mixed else whole.reshape(shape)[..., before : shape[-1] - after]
+        )
         return relative_error(torch.einsum(rule.equation, weights, values.to(dtype)), output)
 
     weights = ordered(softmax)
-    call = replace(given_weights("softmax", weights), reproduced=reproduced, dtype=output.dtype, n_null=before + after)
+    call = replace(
+        given_weights("softmax", weights),
+        reproduced=reproduced,
+        dtype=output.dtype,
+        n_null=before + after,
+    )
     call = replace(call, n_keys=call.n_keys - call.n_null)
     if known.scores is None:
         return call
@@ -296,11 +398,15 @@ def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _
         rows = ~(scores[:, :, start:stop] <= MASKED)  # NaN is visible
         return rows if left is None else rows & left[:, :, start:stop]
 
-    return replace(call, visible=visible, scores=lambda start, stop, dtype: scores[:, :, start:stop].to(dtype))
+    return replace(
+        call, visible=visible, scores=lambda start, stop, dtype: scores[:, :, start:stop].to(dtype)
+    )
 
 
 def _is_mixture(used: Tensor, softmax: Tensor | None) -> bool:
-    """Whether each used map (sequence, head, query, key) is a sum of the heads' softmaxes, with the same factors everywhere."""
+    """Whether each used map (sequence, head, query, key) is a sum of the heads' softmaxes, with the
+    same factors everywhere.
+    """
     if softmax is None or used.ndim != 4 or used.shape != softmax.shape:
         return False
     heads, mixed = (part.detach().double().transpose(0, 1).flatten(1).T for part in (softmax, used))
@@ -310,7 +416,9 @@ def _is_mixture(used: Tensor, softmax: Tensor | None) -> bool:
 
 
 class _Rule(NamedTuple):
-    """How weights stand in a product: the order of their axes that puts queries and keys last, and an equation for the whole."""
+    """How weights stand in a product: the order of their axes that puts queries and keys last, and
+    an equation for the whole.
+    """
 
     order: tuple[int, ...]
     equation: str  # of einsum: weights, values -> output
@@ -320,24 +428,31 @@ class _Rule(NamedTuple):
         own, _, other = self.equation.partition("->")[0].partition(",")
         if other.startswith("..."):
             return values.shape[-1]
-        return math.prod(size for letter, size in zip(other, values.shape, strict=True) if letter not in own)
+        return math.prod(
+            size for letter, size in zip(other, values.shape, strict=True) if letter not in own
+        )
 
 
 def _matmul_rule(weights: Tensor, values: Tensor, place: int) -> _Rule | None:
-    """Weights on the left, as many axes on the right: with fewer it is a layer, not values of each sequence."""
+    """Weights on the left, as many axes on the right: with fewer it is a layer, not values of each
+    sequence.
+    """
     if place != 0 or values.ndim != weights.ndim:
         return None
     return _Rule(tuple(range(weights.ndim)), "...qk,...kd->...qd")
 
 
 def _einsum_rule(equation: str, weights: Tensor, values: Tensor, place: int) -> _Rule | None:
-    """Keys are the last axis and summed over; queries are in the result but not in the values. Heads may be missing in the values
-    too, where all share them: then queries are the axis of as many places as there are keys, else the one next to the keys.
+    """Keys are the last axis and summed over; queries are in the result but not in the values.
+    Heads may be missing in the values too, where all share them: then queries are the axis of as
+    many places as there are keys, else the one next to the keys.
     """
     plain = equation.replace(" ", "")
     n_named = len(plain.partition("->")[0].split(",")[place].replace("...", ""))
     unused = [letter for letter in ascii_letters if letter not in plain]
-    inputs, _, result = plain.replace("...", "".join(unused[: weights.ndim - n_named])).partition("->")
+    inputs, _, result = plain.replace("...", "".join(unused[: weights.ndim - n_named])).partition(
+        "->"
+    )
     parts = inputs.split(",")
     if len(parts) != 2 or not result or len(parts[1 - place]) != values.ndim:
         return None
@@ -350,13 +465,19 @@ def _einsum_rule(equation: str, weights: Tensor, values: Tensor, place: int) -> 
     alike = [letter for letter in queries if sizes[letter] == sizes[keys[0]]]
     query = alike[0] if len(alike) == 1 else queries[-1]
     rest = [letter for letter in own if letter not in (keys[0], query)]
-    return _Rule(tuple(own.index(letter) for letter in (*rest, query, keys[0])), f"{own},{other}->{result}")
+    return _Rule(
+        tuple(own.index(letter) for letter in (*rest, query, keys[0])), f"{own},{other}->{result}"
+    )
 
 
 def _operands(func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, list[Any]]:
     """Equation of an einsum, and what is multiplied."""
     if func is torch.einsum:
-        return (args[0], list(args[1] if isinstance(args[1], list | tuple) else args[1:])) if isinstance(args[0], str) else ("", [])
+        return (
+            (args[0], list(args[1] if isinstance(args[1], list | tuple) else args[1:]))
+            if isinstance(args[0], str)
+            else ("", [])
+        )
     return "", [*args, *kwargs.values()]
 
 
@@ -381,21 +502,35 @@ def _like(visible: Tensor, output: Tensor, name: str) -> Tensor | None:
     """What is visible, after scores were laid out anew; None where that cannot be followed."""
     if visible.shape == output.shape:
         return visible
-    if name in ("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze") and visible.numel() == output.numel():
+    if (
+        name in ("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze")
+        and visible.numel() == output.numel()
+    ):
         return visible.reshape(output.shape)
     if name == "expand":
         return visible.expand(output.shape)
-    if name == "cat" and visible.shape[:-1] == output.shape[:-1] and visible.shape[-1] < output.shape[-1]:
+    if (
+        name == "cat"
+        and visible.shape[:-1] == output.shape[:-1]
+        and visible.shape[-1] < output.shape[-1]
+    ):
         return F.pad(visible, (0, output.shape[-1] - visible.shape[-1]), value=True)  # sinks
     return None
 
 
 def _columns_cut(index: Any, source: Tensor) -> tuple[int, int] | None:
-    """How many columns a slice of the last axis takes off at its ends, if it does nothing else and they are few."""
+    """How many columns a slice of the last axis takes off at its ends, if it does nothing else and
+    they are few.
+    """
     parts = index if isinstance(index, tuple) else (index,)
     whole = [part is Ellipsis or part == slice(None) for part in parts[:-1]]
     is_last = parts[:1] == (Ellipsis,) or len(parts) == source.ndim
-    if not is_last or not all(whole) or not isinstance(parts[-1], slice) or parts[-1].step not in (None, 1):
+    if (
+        not is_last
+        or not all(whole)
+        or not isinstance(parts[-1], slice)
+        or parts[-1].step not in (None, 1)
+    ):
         return None
     start, stop, _ = parts[-1].indices(source.shape[-1])
     cut = start, source.shape[-1] - stop
@@ -406,4 +541,8 @@ def _is_per_head(factor: Any, weights: Tensor) -> bool:
     """Whether it scales all weights of a query alike."""
     if isinstance(factor, int | float):
         return True
-    return isinstance(factor, Tensor) and factor.ndim <= weights.ndim and (factor.ndim == 0 or factor.shape[-1] == 1)
+    return (
+        isinstance(factor, Tensor)
+        and factor.ndim <= weights.ndim
+        and (factor.ndim == 0 or factor.shape[-1] == 1)
+    )

@@ -1,8 +1,10 @@
-"""Which text a layer's attention runs over, and what of it is padding: told by what attention does, never by names.
+"""Which text a layer's attention runs over, and what of it is padding: told by what attention does,
+never by names.
 
-Texts: a second text without its last position changes the number of queries or keys that are its own.
-Padding: a position that no query attends to, its own among them. A model may get its mask under any name, or make it from the ids.
-A mask that leaves out every token's own position is another thing: there seen positions do not see themselves.
+Texts: a second text without its last position changes the number of queries or keys that are its
+own. Padding: a position that no query attends to, its own among them. A model may get its mask
+under any name, or make it from the ids. A mask that leaves out every token's own position is
+another thing: there seen positions do not see themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from saccade.observe.undisturbed import undisturbed
 
 
 def texts_of(model: nn.Module, probe: Probe, layout: Layout) -> dict[str, tuple[str, str]]:
-    """The texts of queries and keys by layer, of a probe whose two texts are of one length; none if that cannot be told."""
+    """The texts of queries and keys by layer, of a probe whose two texts are of one length; none if
+    that cannot be told.
+    """
     cut = probe.with_shorter_second()
     lengths = {probe.n_positions: MAIN, probe.n_positions - 1: SECOND}
     found: dict[str, tuple[str, str]] = {}
@@ -36,9 +40,11 @@ def texts_of(model: nn.Module, probe: Probe, layout: Layout) -> dict[str, tuple[
     return found
 
 
-def attended(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layout) -> dict[str, Tensor]:
-    """Positions that are not padding (sequence, position), of each text that has some; by the names of layers, of all that run over
-    neither text, if one of them has some.
+def attended(
+    model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layout
+) -> dict[str, Tensor]:
+    """Positions that are not padding (sequence, position), of each text that has some; by the names
+    of layers, of all that run over neither text, if one of them has some.
     """
     seen: dict[str, Tensor] = {}
 
@@ -54,16 +60,24 @@ def attended(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layout
         probe.run(model)
     padded = {name for name, positions in seen.items() if not bool(positions.all())}
     has_other = bool(padded - {MAIN, SECOND})
-    return {name: each for name, each in seen.items() if name in padded or (has_other and name not in (MAIN, SECOND))}
+    return {
+        name: each
+        for name, each in seen.items()
+        if name in padded or (has_other and name not in (MAIN, SECOND))
+    }
 
 
 def _seen(call: AttentionCall) -> Tensor | None:
-    """Positions that some query attends to (sequence, position), on the processor; None if that does not tell."""
+    """Positions that some query attends to (sequence, position), on the processor; None if that
+    does not tell.
+    """
     if call.visible is None or call.n_queries != call.n_keys:
         return None
     seen, own = torch.zeros(2, call.n_batch, call.n_keys, dtype=torch.bool, device="cpu")
     for start, stop in row_blocks(call):
-        rows = call.visible(start, stop)[..., : call.n_keys].any(dim=1).cpu()  # (sequence, query, key)
+        rows = (
+            call.visible(start, stop)[..., : call.n_keys].any(dim=1).cpu()
+        )  # (sequence, query, key)
         seen[:, : rows.shape[-1]] |= rows.any(dim=1)
         itself = rows.diagonal(offset=start, dim1=1, dim2=2)
         own[:, start : start + itself.shape[-1]] |= itself

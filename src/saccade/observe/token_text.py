@@ -1,4 +1,6 @@
-"""A text as token ids, laid out so that the occurrences of a token and what stands before them are found at once."""
+"""A text as token ids, laid out so that the occurrences of a token and what stands before them are
+found at once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Text(NamedTuple):
     first_followed: NDArray[np.int64]  # (token) where each token begins in `followed`
 
     def occurrences(self, query: int, most: int) -> Ids:
-        """Positions of the query that have a next token, in the order of the text; of more than `most`, evenly spaced ones."""
+        """Positions of the query that have a next token, in the order of the text; of more than
+        `most`, evenly spaced ones.
+        """
         if query + 1 >= len(self.first_followed):
             return self.followed[:0]
         first, stop = self.first_followed[query : query + 2]
@@ -47,13 +51,23 @@ def text_of(ids: Any, name: str = "ids") -> Text:
     has_next[ends - 1] = False
     followed = order[has_next[order]]
     first_followed = np.searchsorted(token[followed], np.arange(token.max() + 2))
-    return Text(token, np.repeat(ends - lengths, lengths).astype(np.int32), next_same, followed, first_followed)
+    return Text(
+        token,
+        np.repeat(ends - lengths, lengths).astype(np.int32),
+        next_same,
+        followed,
+        first_followed,
+    )
 
 
 def _documents(ids: Any, name: str) -> list[NDArray[np.int64]]:
     """The documents that hold any token."""
     listed = isinstance(ids, list | tuple) and len(ids) > 0 and np.ndim(ids[0]) > 0
-    whole = [integers(name, part, 1) for part in ids] if listed else list(np.atleast_2d(integers(name, ids, 1, 2)))
+    whole = (
+        [integers(name, part, 1) for part in ids]
+        if listed
+        else list(np.atleast_2d(integers(name, ids, 1, 2)))
+    )
     return [document for document in whole if len(document)]
 
 
@@ -62,7 +76,9 @@ def _checked_tokens(documents: list[NDArray[np.int64]], name: str) -> Ids:
         raise InputError(f"`{name}` must hold at least one token.")
     token = np.concatenate(documents)
     if len(token) > _MOST_TOKENS:
-        raise InputError(f"`{name}` holds {len(token)} tokens, more than {_MOST_TOKENS}; give a part of the text.")
+        raise InputError(
+            f"`{name}` holds {len(token)} tokens, more than {_MOST_TOKENS}; give a part of the text."
+        )
     if token.min() < 0 or token.max() >= _MOST_VOCABULARY:
         raise InputError(
             f"`{name}` must hold token ids from 0 to {_MOST_VOCABULARY - 1}; got {token.min()} to {token.max()}. Leave padding out."
@@ -75,8 +91,12 @@ def integers(name: str, values: Any, *n_axes: int) -> NDArray[np.int64]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"`{name}` must be an array of token ids; got {shortened(values)}.") from None
+        raise InputError(
+            f"`{name}` must be an array of token ids; got {shortened(values)}."
+        ) from None
     if array.size and (array.dtype.kind not in "iu" or array.ndim not in n_axes):
         axes = " or ".join(str(n) for n in n_axes)
-        raise InputError(f"`{name}` must be whole numbers with {axes} axes; got {array.dtype} of shape {array.shape}.")
+        raise InputError(
+            f"`{name}` must be whole numbers with {axes} axes; got {array.dtype} of shape {array.shape}."
+        )
     return array.astype(np.int64)

@@ -46,10 +46,16 @@ DEFINITIONS = (
             "",
             "loss this many steps earlier, as given to `recorder.step`, since the previous observation; at most 16,384",
         ),
-        "later_step": ("", "steps after the last observation of a run that ended without another one, for example by Ctrl-C"),
+        "later_step": (
+            "",
+            "steps after the last observation of a run that ended without another one, for example by Ctrl-C",
+        ),
         "later_loss": ("", "losses of these steps, as given to `recorder.step`"),
         "look_seconds": ("s", "time this observation took, without writing it"),
-        "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
+        "drive_rate": (
+            "1",
+            "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1",
+        ),
         "drive_query_to": ("1", "its left singular vector: what queries will read from the input"),
         "drive_key_to": ("1", "its right singular vector: what they will look for in it"),
     }

@@ -1,14 +1,16 @@
-r"""How many directions the weights of a model use: spectra of embedding and unembedding, and of every head's QK and OV circuits.
+r"""How many directions the weights of a model use: spectra of embedding and unembedding, and of
+every head's QK and OV circuits.
 
 | circuit | matrix          | what it does                                             |
 |---------|-----------------|----------------------------------------------------------|
 | QK      | $W_Q^h W_K^{hT}$| which token is sought by which, before scaling by width  |
 | OV      | $W_V^h W_O^h$   | what is written if a token is attended to                |
 
-Both are d_model x d_model of rank d_head. They are never formed: with $W_Q = Q_1 R_1$ and $W_K = Q_2 R_2$ the singular values are
-those of $R_1 R_2^T$, d_head x d_head. Everything is computed in float64 on the CPU, one module at a time.
-Not included: biases, gains of normalisation before or inside attention, rotations by position (QK is that of distance zero).
-Not here: where the weights are found (`attention_weights.py`, `embedding_weights.py`).
+Both are d_model x d_model of rank d_head. They are never formed: with $W_Q = Q_1 R_1$ and $W_K =
+Q_2 R_2$ the singular values are those of $R_1 R_2^T$, d_head x d_head. Everything is computed in
+float64 on the CPU, one module at a time. Not included: biases, gains of normalisation before or
+inside attention, rotations by position (QK is that of distance zero). Not here: where the weights
+are found (`attention_weights.py`, `embedding_weights.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ _MEASURES = {
 }
 # name -> (unit, definition with range and extremes)
 DEFINITIONS: dict[str, tuple[str, str]] = {
-    f"{part}_{measure}": ("1", f"{definition} {what}") for part, what in _OF.items() for measure, definition in _MEASURES.items()
+    f"{part}_{measure}": ("1", f"{definition} {what}")
+    for part, what in _OF.items()
+    for measure, definition in _MEASURES.items()
 }
 
 
@@ -63,11 +67,12 @@ class WeightStatistics(NamedTuple):
 def weight_statistics(
     model: nn.Module, names: Names | None = None, seen: Mapping[str, int] = MappingProxyType({})
 ) -> WeightStatistics:
-    """Statistics of all weights that are recognised, and of attention whose matrices have these names; `seen` are numbers of heads
-    by the modules in which attention was seen.
+    """Statistics of all weights that are recognised, and of attention whose matrices have these
+    names; `seen` are numbers of heads by the modules in which attention was seen.
 
-    Axes `weight_layer` and `weight_head` go with heads; they are not those of attention statistics, as
-    a module may be called more than once. Missing where a module has fewer heads, or narrower ones, than another.
+    Axes `weight_layer` and `weight_head` go with heads; they are not those of attention statistics,
+    as a module may be called more than once. Missing where a module has fewer heads, or narrower
+    ones, than another.
     """
     inner = unwrapped(model)
     embeddings, unrecognised = embedding_weights(inner)
@@ -77,8 +82,12 @@ def weight_statistics(
     for part, weight in embeddings.items():
         values |= _named(part, _measures(spectra[id(weight)]))
     for part, spectrum in (("qk", _qk_spectrum), ("ov", _ov_spectrum)):
-        values |= _named(part, _stacked([_measures(spectrum(weights)) for weights in heads.values()]))
-    return WeightStatistics(values, {name: _axes(name) for name in values}, unrecognised + unread, list(heads))
+        values |= _named(
+            part, _stacked([_measures(spectrum(weights)) for weights in heads.values()])
+        )
+    return WeightStatistics(
+        values, {name: _axes(name) for name in values}, unrecognised + unread, list(heads)
+    )
 
 
 def _qk_spectrum(weights: HeadWeights) -> Array:
@@ -90,7 +99,9 @@ def _ov_spectrum(weights: HeadWeights) -> Array:
 
 
 def _product_spectrum(left: Tensor, right: Tensor) -> Array:
-    """Singular values of left^T right for each head; factors (head, inner width, width), right heads serving runs of left ones."""
+    """Singular values of left^T right for each head; factors (head, inner width, width), right
+    heads serving runs of left ones.
+    """
     triangles = [torch.linalg.qr(_doubles(factor).mT, mode="r").R for factor in (left, right)]
     right_triangle = triangles[1].repeat_interleave(len(left) // len(right), dim=0)
     return singular_values((triangles[0] @ right_triangle.mT).numpy())
@@ -99,8 +110,9 @@ def _product_spectrum(left: Tensor, right: Tensor) -> Array:
 def _spectrum(weight: Tensor) -> Array:
     """Singular values of a tall matrix, from its Gram matrix.
 
-    Some take the QR factorisation (1), some the Gram matrix (2). We do (2), several times as fast: it loses singular values below
-    1e-8 of the largest, which the shares and ranks cannot see, for they weigh by squares.
+    Some take the QR factorisation (1), some the Gram matrix (2). We do (2), several times as fast:
+    it loses singular values below 1e-8 of the largest, which the shares and ranks cannot see, for
+    they weigh by squares.
     """
     gram = torch.zeros(weight.shape[1], weight.shape[1], dtype=torch.float64, device="cpu")
     for block in weight.split(_ROWS_PER_BLOCK):
@@ -118,9 +130,17 @@ def _doubles(weight: Tensor) -> Tensor:
 def _measures(spectrum: Array) -> dict[str, Array]:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = top_share(spectrum)
-        measured = {"top_share": share, "effective_rank": effective_rank(spectrum), "stable_rank": 1 / share}
+        measured = {
+            "top_share": share,
+            "effective_rank": effective_rank(spectrum),
+            "stable_rank": 1 / share,
+        }
     n_missing = max(TOP - spectrum.shape[-1], 0)
-    padded = np.pad(spectrum[..., :TOP], [(0, 0)] * (spectrum.ndim - 1) + [(0, n_missing)], constant_values=np.nan)
+    padded = np.pad(
+        spectrum[..., :TOP],
+        [(0, 0)] * (spectrum.ndim - 1) + [(0, n_missing)],
+        constant_values=np.nan,
+    )
     return {"singular_values": padded, **measured}
 
 
@@ -131,7 +151,9 @@ def _stacked(layers: list[dict[str, Array]]) -> dict[str, Array]:
     n_heads = max(len(layer["top_share"]) for layer in layers)
 
     def filled(array: Array) -> Array:
-        return np.pad(array, [(0, n_heads - len(array))] + [(0, 0)] * (array.ndim - 1), constant_values=np.nan)
+        return np.pad(
+            array, [(0, n_heads - len(array))] + [(0, 0)] * (array.ndim - 1), constant_values=np.nan
+        )
 
     return {name: np.stack([filled(layer[name]) for layer in layers]) for name in layers[0]}
 

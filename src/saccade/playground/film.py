@@ -1,6 +1,8 @@
-"""A story of the playground as a GIF for slides: computed by the Python engines, drawn by Matplotlib.
+"""A story of the playground as a GIF for slides: computed by the Python engines, drawn by
+Matplotlib.
 
-Frames are spread as on the page, most of them where attention moves. Sentences come at the times that the story names.
+Frames are spread as on the page, most of them where attention moves. Sentences come at the times
+that the story names.
 """
 
 from __future__ import annotations
@@ -28,20 +30,37 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_RATE, _SECONDS, _HOLD = 12, 12, 2  # frames a second; seconds of the run as on the page, and of its last frame
+_RATE, _SECONDS, _HOLD = (
+    12,
+    12,
+    2,
+)  # frames a second; seconds of the run as on the page, and of its last frame
 _SIZE, _DPI = (8.0, 4.5), 100  # inches: a slide's half
-_COMMON, _BY_RANK = "#7f7f7f", ("#0072b2", "#009e73", "#56b4e9", "#cc79a7", "#000000")  # as tones.js has them
-_SEEN, _OPEN = 0.02, 0.5  # as in theory_view.js: a change that can be seen, a direction that has opened
+_COMMON, _BY_RANK = (
+    "#7f7f7f",
+    ("#0072b2", "#009e73", "#56b4e9", "#cc79a7", "#000000"),
+)  # as tones.js has them
+_SEEN, _OPEN = (
+    0.02,
+    0.5,
+)  # as in theory_view.js: a change that can be seen, a direction that has opened
 _UNIT = 30.0  # time until which samples of a chain lie evenly, about where the stories condense; from there on in the logarithm
 _STAGES = {
     "scan-and-snap": {"start": "scanning", "onset": "snapped"},
-    "focus-and-dilution": {"start": "condensing", "focused": "focus", "diluted": "dilution", "opened": "opening"},
+    "focus-and-dilution": {
+        "start": "condensing",
+        "focused": "focus",
+        "diluted": "dilution",
+        "opened": "opening",
+    },
 }
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What a film shows: attention (time, row, token), embeddings in a plane (time, token, 2) or none, and named times."""
+    """What a film shows: attention (time, row, token), embeddings in a plane (time, token, 2) or
+    none, and named times.
+    """
 
     time: NDArray[Any]
     attention: NDArray[Any]
@@ -49,12 +68,20 @@ class _Run:
     marks: dict[str, float]
 
 
-def write_film(path: str | Path, story: str = "snapping", on_progress: Callable[[float], None] = lambda fraction: None) -> Path:
+def write_film(
+    path: str | Path,
+    story: str = "snapping",
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> Path:
     """Write the film of a story to the GIF `path` and return it."""
     if Path(path).suffix.lower() != ".gif":
-        raise InputError(f"a film is written as a GIF: its name must end in .gif; got {Path(path).name}.")
+        raise InputError(
+            f"a film is written as a GIF: its name must end in .gif; got {Path(path).name}."
+        )
     told = stories()[checked_choice("story", story, list(stories()))]
-    with whole_file(Path(path)) as file:  # around the work: what cannot be written is refused before it
+    with whole_file(
+        Path(path)
+    ) as file:  # around the work: what cannot be written is refused before it
         file.write(_gif(told, _run(told), on_progress))
     return Path(path)
 
@@ -76,7 +103,10 @@ def _run(told: dict[str, Any]) -> _Run:
 
 def _scan(told: dict[str, Any]) -> _Run:
     change = told["change"]
-    table = [dict(zip(words, law, strict=True)) for words, law in zip(told["rows"], change["law"], strict=True)]
+    table = [
+        dict(zip(words, law, strict=True))
+        for words, law in zip(told["rows"], change["law"], strict=True)
+    ]
     rows = [{"class": answer, **line} for answer, line in zip(told["answers"], table, strict=True)]
     task = SequenceClasses.from_table(rows)
     record = reduced_flow(task, t1=change["end"], lr_attention=change["lrAttention"], n_times=400)
@@ -99,12 +129,17 @@ def _chain(told: dict[str, Any]) -> _Run:
         keep=("attention", "embedding"),
     )
     record = record.isel(seed=0) if "seed" in record.dims else record
-    time, attention = record.time.values.astype(float), record.attention.transpose("time", "query", "token").values
+    time, attention = (
+        record.time.values.astype(float),
+        record.attention.transpose("time", "query", "token").values,
+    )
     embedding = record.embedding.values
     return _Run(time, attention, _plane(embedding), _chain_marks(time, attention, embedding))
 
 
-def _chain_marks(time: NDArray[Any], attention: NDArray[Any], embedding: NDArray[Any]) -> dict[str, float]:
+def _chain_marks(
+    time: NDArray[Any], attention: NDArray[Any], embedding: NDArray[Any]
+) -> dict[str, float]:
     sizes = np.linalg.svd(embedding, compute_uv=False)
     first = {
         "condensed": sizes[:, 0] > 0.5 * sizes[:, 0].max(),
@@ -113,7 +148,9 @@ def _chain_marks(time: NDArray[Any], attention: NDArray[Any], embedding: NDArray
     }
     marks = {name: float(time[np.argmax(met)]) for name, met in first.items() if met.any()}
     others = attention[:, 1:, 0].mean(axis=1)
-    return marks | ({"diluted": float(time[others.argmax()])} if others[-1] < others.max() - _SEEN else {})
+    return marks | (
+        {"diluted": float(time[others.argmax()])} if others[-1] < others.max() - _SEEN else {}
+    )
 
 
 def _plane(embedding: NDArray[Any]) -> NDArray[Any]:
@@ -130,7 +167,9 @@ def _plane(embedding: NDArray[Any]) -> NDArray[Any]:
 
 def _places(run: _Run) -> NDArray[Any]:
     """Where each frame lies among the samples."""
-    seen = [run.attention.reshape(len(run.time), -1)] + ([] if run.arrows is None else [run.arrows.reshape(len(run.time), -1)])
+    seen = [run.attention.reshape(len(run.time), -1)] + (
+        [] if run.arrows is None else [run.arrows.reshape(len(run.time), -1)]
+    )
     share = np.linspace(0, 1, _RATE * _SECONDS)
     places = np.arange(len(run.time))
     return np.interp(share, pace(np.concatenate(seen, axis=1), places, places), places)
@@ -157,13 +196,23 @@ def _gif(told: dict[str, Any], run: _Run, on_progress: Callable[[float], None]) 
         on_progress((at + 1) / len(places))
     held = [1000 // _RATE] * (len(frames) - 1) + [1000 * _HOLD]
     content = io.BytesIO()
-    frames[0].save(content, "gif", save_all=True, append_images=frames[1:], duration=held, loop=0, optimize=True)
+    frames[0].save(
+        content,
+        "gif",
+        save_all=True,
+        append_images=frames[1:],
+        duration=held,
+        loop=0,
+        optimize=True,
+    )
     return content.getvalue()
 
 
 def _drawing(figure: Figure, told: dict[str, Any], run: _Run) -> Callable[[float], None]:
     """The parts of the film; what it gives draws them at a place among the samples."""
-    grid = figure.add_gridspec(2, 2, height_ratios=(3, 1), left=0.08, right=0.97, top=0.84, bottom=0.09, hspace=0.35)
+    grid = figure.add_gridspec(
+        2, 2, height_ratios=(3, 1), left=0.08, right=0.97, top=0.84, bottom=0.09, hspace=0.35
+    )
     caption = figure.text(0.03, 0.93, "", weight="bold", size=12)
     top = [figure.add_subplot(grid[0, n]) for n in range(2)]
     if run.arrows is None:
@@ -174,7 +223,11 @@ def _drawing(figure: Figure, told: dict[str, Any], run: _Run) -> Callable[[float
 
     def draw(place: float) -> None:
         now = float(_between(run.time, place))
-        begun = [one["say"] for one in told["look"] if "visitor" not in one and _begin(one, run.marks) <= now]
+        begun = [
+            one["say"]
+            for one in told["look"]
+            if "visitor" not in one and _begin(one, run.marks) <= now
+        ]
         caption.set_text(begun[-1])
         for part in parts:
             part(place)
@@ -183,7 +236,11 @@ def _drawing(figure: Figure, told: dict[str, Any], run: _Run) -> Callable[[float
 
 
 def _begin(sentence: dict[str, Any], marks: dict[str, float]) -> float:
-    return 0.0 if sentence["from"] == "start" else marks.get(sentence["from"], np.inf) * sentence.get("times", 1)
+    return (
+        0.0
+        if sentence["from"] == "start"
+        else marks.get(sentence["from"], np.inf) * sentence.get("times", 1)
+    )
 
 
 def _colours(told: dict[str, Any], row: int) -> list[str]:
@@ -196,7 +253,9 @@ def _colours(told: dict[str, Any], row: int) -> list[str]:
 
 def _bars(axes: Axes, told: dict[str, Any], run: _Run, row: int) -> Callable[[float], None]:
     bars = axes.bar(told["rows"][row], run.attention[0, row], color=_colours(told, row))
-    axes.set(ylim=(0, 0.9), title=f"before “{told['answers'][row]}”", ylabel="" if row else "attention")
+    axes.set(
+        ylim=(0, 0.9), title=f"before “{told['answers'][row]}”", ylabel="" if row else "attention"
+    )
     axes.spines[["top", "right"]].set_visible(False)
 
     def draw(place: float) -> None:
@@ -209,9 +268,16 @@ def _bars(axes: Axes, told: dict[str, Any], run: _Run, row: int) -> Callable[[fl
 def _map(axes: Axes, names: list[str], run: _Run) -> Callable[[float], None]:
     image = axes.imshow(run.attention[0], vmin=0, vmax=1, cmap="viridis", aspect="auto")
     axes.set(
-        xticks=range(len(names)), yticks=range(len(names)), xticklabels=names, yticklabels=names, title="attention of each query"
+        xticks=range(len(names)),
+        yticks=range(len(names)),
+        xticklabels=names,
+        yticklabels=names,
+        title="attention of each query",
     )
-    cells = [[axes.text(j, i, "", ha="center", va="center", size=9) for j in range(len(names))] for i in range(len(names))]
+    cells = [
+        [axes.text(j, i, "", ha="center", va="center", size=9) for j in range(len(names))]
+        for i in range(len(names))
+    ]
 
     def draw(place: float) -> None:
         values = _between(run.attention, place)
@@ -229,15 +295,23 @@ def _arrows(axes: Axes, names: list[str], arrows: NDArray[Any]) -> Callable[[flo
     axes.axis("off")
     axes.set_title("embeddings", y=1.0)
     axes.axhline(0, color="#999999", ls=":", lw=1)
-    lines = [axes.plot([0, 1], [0, 0], color=colour, lw=2.5)[0] for colour, _ in zip(_BY_RANK, names, strict=False)]
+    lines = [
+        axes.plot([0, 1], [0, 0], color=colour, lw=2.5)[0]
+        for colour, _ in zip(_BY_RANK, names, strict=False)
+    ]
     labels = [axes.text(0, 0, name, size=9) for name in names]
 
     def draw(place: float) -> None:
         tips = _between(arrows, place)
-        placed: list[tuple[float, float]] = []  # names lie neither on each other nor on a longer arrow
+        placed: list[
+            tuple[float, float]
+        ] = []  # names lie neither on each other nor on a longer arrow
         for line, label, (x, y) in zip(lines, labels, tips, strict=True):
             line.set_data([0, x], [0, y])
-            struck = any(far * x > 0 and abs(far) > abs(x) + 0.05 and max(abs(y), abs(height)) < 0.1 for far, height in tips)
+            struck = any(
+                far * x > 0 and abs(far) > abs(x) + 0.05 and max(abs(y), abs(height)) < 0.1
+                for far, height in tips
+            )
             rows = (y - 0.14 * row for row in range(int(struck), len(tips) + 1))
             taken = [height for other, height in placed if abs(x - other) < 0.5]
             free = next(row for row in rows if all(abs(row - height) >= 0.12 for height in taken))
@@ -259,14 +333,25 @@ def _hill(axes: Axes, told: dict[str, Any], run: _Run) -> Callable[[float], None
     window = Rectangle((0, 0), 0, 2 * speed.max(), transform=axes.transData)
     filled.set_clip_path(window)
     head = axes.axvline(0, color="black", lw=1.5)
-    begins = {name: 0.0 if key == "start" else run.marks.get(key, np.inf) for key, name in _STAGES[told["model"]].items()}
+    begins = {
+        name: 0.0 if key == "start" else run.marks.get(key, np.inf)
+        for key, name in _STAGES[told["model"]].items()
+    }
     at = {
-        name: float(np.interp(begin, run.time, np.arange(len(run.time)))) for name, begin in begins.items() if begin < run.time[-1]
+        name: float(np.interp(begin, run.time, np.arange(len(run.time))))
+        for name, begin in begins.items()
+        if begin < run.time[-1]
     }
     for place in list(at.values())[1:]:
         axes.axvline(place, color="black", ls=":", lw=1)
     label = axes.text(0, -0.1 * speed.max(), "", va="top", weight="bold")
-    axes.set(xlim=(0, len(run.time) - 1), ylim=(0, 1.05 * speed.max()), xticks=[], yticks=[], ylabel="speed")
+    axes.set(
+        xlim=(0, len(run.time) - 1),
+        ylim=(0, 1.05 * speed.max()),
+        xticks=[],
+        yticks=[],
+        ylabel="speed",
+    )
     axes.spines[["top", "right", "left"]].set_visible(False)
 
     def draw(place: float) -> None:

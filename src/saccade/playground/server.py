@@ -1,8 +1,9 @@
 """The playground on loopback, for convenience: the page's own files and nothing else.
 
-What can be asked for is a fixed list of files, found when the server starts; a path is a key of that list and is never turned into
-a place on disk. The server listens on 127.0.0.1 only, and answers only those who call it by a loopback name: a foreign page that
-has its own name point here (DNS rebinding) is refused by its Host header.
+What can be asked for is a fixed list of files, found when the server starts; a path is a key of
+that list and is never turned into a place on disk. The server listens on 127.0.0.1 only, and
+answers only those who call it by a loopback name: a foreign page that has its own name point here
+(DNS rebinding) is refused by its Host header.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from importlib.resources.abc import Traversable
 
 from saccade.errors import InputError, checked_count
 
-_FOLDERS = {"/playground/": ("playground",), "/report/web/": ("report", "web")}  # as the page refers to them
+_FOLDERS = {
+    "/playground/": ("playground",),
+    "/report/web/": ("report", "web"),
+}  # as the page refers to them
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _FIRST = "/playground/index.html"
 _USUAL_PORT = 8765
@@ -38,12 +42,16 @@ _HEADERS = {
 
 
 def serve(port: int | None = None, open_browser: bool = True) -> None:
-    """Serve until Ctrl-C, and open the page in the user's browser. Without a port: 8765, or any free one if that is taken."""
+    """Serve until Ctrl-C, and open the page in the user's browser. Without a port: 8765, or any
+    free one if that is taken.
+    """
     with make_server(port) as server:
         address = f"http://127.0.0.1:{server.server_port}{_FIRST}"
         print(f"The playground is at {address} (Ctrl-C ends it).", flush=True)
         if open_browser:
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers hold the caller
+            threading.Thread(
+                target=webbrowser.open, args=(address,), daemon=True
+            ).start()  # some browsers hold the caller
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
 
@@ -54,7 +62,9 @@ def make_server(port: int | None = None) -> LoopbackServer:
     for number in wanted:
         with contextlib.suppress(OSError):
             return LoopbackServer(("127.0.0.1", number), _Handler)
-    raise InputError(f"port {wanted[-1]} is taken or not allowed; choose another with `--port`, or leave it out.")
+    raise InputError(
+        f"port {wanted[-1]} is taken or not allowed; choose another with `--port`, or leave it out."
+    )
 
 
 def served_files() -> dict[str, Traversable]:
@@ -63,7 +73,11 @@ def served_files() -> dict[str, Traversable]:
     for path, parts in _FOLDERS.items():
         folder = files("saccade").joinpath(*parts)
         if folder.is_dir():
-            found |= {path + file.name: file for file in folder.iterdir() if _suffix(file.name) in _TYPES and file.is_file()}
+            found |= {
+                path + file.name: file
+                for file in folder.iterdir()
+                if _suffix(file.name) in _TYPES and file.is_file()
+            }
     return found
 
 
@@ -77,7 +91,9 @@ class LoopbackServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's asks the network for this machine's name
+        socketserver.TCPServer.server_bind(
+            self
+        )  # HTTPServer's asks the network for this machine's name
         self.server_name, self.server_port = self.server_address[0], self.server_address[1]  # type: ignore[assignment]
         self.files = served_files()
         self.hosts = {f"{name}:{self.server_port}" for name in _NAMES}
@@ -92,7 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10  # seconds for a request and its answer: nobody may hold a thread for ever
 
     def handle(self) -> None:
-        """Also whoever sends or takes a byte at a time is cut off in time; a connection that breaks is no error of ours."""
+        """Also whoever sends or takes a byte at a time is cut off in time; a connection that breaks
+        is no error of ours.
+        """
         end = threading.Timer(self.timeout, self._cut_off)
         end.daemon = True
         end.start()

@@ -1,6 +1,7 @@
 """The playground as one HTML file that opens anywhere, without a server and without the network.
 
-The page's own files are put into it as they are: it computes in the browser, so nothing is lost. No script runs but its own.
+The page's own files are put into it as they are: it computes in the browser, so nothing is lost. No
+script runs but its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from saccade.report.policy import policy
 
 _SCRIPT = re.compile(r'\s*<script src="([^"]+)"></script>')
 _STYLE = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
-_POLICY = re.compile(r'\s*<!-- `file:`.*?-->\s*<meta http-equiv="Content-Security-Policy"\s+content="[^"]*">', re.DOTALL)
+_POLICY = re.compile(
+    r'\s*<!-- `file:`.*?-->\s*<meta http-equiv="Content-Security-Policy"\s+content="[^"]*">',
+    re.DOTALL,
+)
 
 
 def write_playground(out: str | Path) -> Path:
@@ -37,6 +41,8 @@ def _read(name: str) -> str:
     """A file as the page refers to it: its own, or one of the report's after `../`."""
     return (
         files("saccade")
-        .joinpath(*(("playground", name) if "/" not in name else name.removeprefix("../").split("/")))
+        .joinpath(
+            *(("playground", name) if "/" not in name else name.removeprefix("../").split("/"))
+        )
         .read_text("utf-8")
     )

@@ -1,4 +1,6 @@
-"""The page's stories as data: settings, words, what is said and from when. They are written down once, in `story_list.js`."""
+"""The page's stories as data: settings, words, what is said and from when. They are written down
+once, in `story_list.js`.
+"""
 
 from __future__ import annotations
 
@@ -12,4 +14,6 @@ def stories() -> dict[str, dict[str, Any]]:
     """Every story by its name."""
     text = files("saccade.playground").joinpath("story_list.js").read_text("utf-8")
     _, _, listed = text.partition("const STORY_LIST = ")
-    return {story["name"]: story for story in parsed_json(listed.rstrip().removesuffix(";"), [dict])}
+    return {
+        story["name"]: story for story in parsed_json(listed.rstrip().removesuffix(";"), [dict])
+    }

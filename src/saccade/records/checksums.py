@@ -1,7 +1,9 @@
-"""Checksums: `checksums.json`, written last, lists the SHA-256 of every file of a folder. A folder without it is damaged.
+"""Checksums: `checksums.json`, written last, lists the SHA-256 of every file of a folder. A folder
+without it is damaged.
 
-A folder inside that has checksums of its own is covered by the one line for that file, so nothing is hashed twice. A file that is
-replaced by itself carries its checksum within (`write_sealed` of `json_files.py`), and one that is added by itself in its name.
+A folder inside that has checksums of its own is covered by the one line for that file, so nothing
+is hashed twice. A file that is replaced by itself carries its checksum within (`write_sealed` of
+`json_files.py`), and one that is added by itself in its name.
 """
 
 from __future__ import annotations
@@ -19,22 +21,31 @@ from saccade.records.writing import CHECKSUMS, below, whole_folder
 
 
 @contextmanager
-def sealed_folder(path: Path, *, any_folder: bool = False, is_drawn: Callable[[Path], bool] = lambda file: False) -> Iterator[Path]:
-    """A folder to write in; it takes the place of `path` when the block ends, whole and with checksums of all its files.
+def sealed_folder(
+    path: Path, *, any_folder: bool = False, is_drawn: Callable[[Path], bool] = lambda file: False
+) -> Iterator[Path]:
+    """A folder to write in; it takes the place of `path` when the block ends, whole and with
+    checksums of all its files.
 
-    A folder that is there is replaced only if its checksums list every file of it but those that can be drawn again (`is_drawn`),
-    or if the name is Saccade's own (`any_folder`).
+    A folder that is there is replaced only if its checksums list every file of it but those that
+    can be drawn again (`is_drawn`), or if the name is Saccade's own (`any_folder`).
     """
-    with whole_folder(path, (lambda folder: "") if any_folder else partial(stranger, is_drawn=is_drawn)) as folder:
+    with whole_folder(
+        path, (lambda folder: "") if any_folder else partial(stranger, is_drawn=is_drawn)
+    ) as folder:
         yield folder
         seal(folder)
 
 
 def seal(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write the checksums of a folder: of all its files, or of those files and folders in it that are named."""
+    """Write the checksums of a folder: of all its files, or of those files and folders in it that
+    are named.
+    """
     parts = folder.iterdir() if names is None else (folder / name for name in names)
     files = sorted(file for part in parts if part != folder / CHECKSUMS for file in _covered(part))
-    write_json(folder / CHECKSUMS, {file.relative_to(folder).as_posix(): file_hash(file) for file in files})
+    write_json(
+        folder / CHECKSUMS, {file.relative_to(folder).as_posix(): file_hash(file) for file in files}
+    )
 
 
 def listed(folder: Path) -> dict[str, str]:
@@ -45,13 +56,18 @@ def listed(folder: Path) -> dict[str, str]:
         found = read_json(folder / CHECKSUMS, {str: str})
     except InputError:
         raise InputError(f"{CHECKSUMS} is not what was written.") from None
-    if any(PurePosixPath(name).as_posix() != name or {"/", ".."} & {*PurePosixPath(name).parts} for name in found):
+    if any(
+        PurePosixPath(name).as_posix() != name or {"/", ".."} & {*PurePosixPath(name).parts}
+        for name in found
+    ):
         raise InputError(f"{CHECKSUMS} is not what was written.")
     return found
 
 
 def content(folder: Path, name: str, written: Mapping[str, str], most: int = MOST_BYTES) -> bytes:
-    """A listed file, read once: what was verified is what is used, whatever takes the folder's place meanwhile."""
+    """A listed file, read once: what was verified is what is used, whatever takes the folder's
+    place meanwhile.
+    """
     try:
         with regular_file(folder / name) as file:
             found = file.read(most + 1)
@@ -67,7 +83,9 @@ def content(folder: Path, name: str, written: Mapping[str, str], most: int = MOS
 
 
 def stranger(folder: Path, is_drawn: Callable[[Path], bool] = lambda file: False) -> str:
-    """The name of a file in a folder that its checksums do not list; nothing if there is none, as in an empty folder."""
+    """The name of a file in a folder that its checksums do not list; nothing if there is none, as
+    in an empty folder.
+    """
     if not os.listdir(folder):
         return ""
     try:
@@ -86,24 +104,29 @@ _OF_ONE_RUN = ("record.zarr", "claims.json", "observations")  # files of a resul
 
 
 def check_unclaimed(folder: Path, names: Iterable[str]) -> None:
-    """Before several files are written into a folder of the user's: none of these is there that its checksums do not list, and the
-    folder is not that of a result or of a watched run, whose checksums would be replaced.
+    """Before several files are written into a folder of the user's: none of these is there that its
+    checksums do not list, and the folder is not that of a result or of a watched run, whose
+    checksums would be replaced.
     """
     other = next((name for name in _OF_ONE_RUN if os.path.lexists(folder / name)), None)
     if other is not None:
         raise InputError(f"{folder} holds {other}, another result of Saccade; name a new folder.")
     there = [name for name in names if os.path.lexists(folder / name)]
     try:
-        strange = [name for name in there if name not in {part.split("/")[0] for part in listed(folder)}]
+        strange = [
+            name for name in there if name not in {part.split("/")[0] for part in listed(folder)}
+        ]
     except InputError:
         strange = there
     if strange:
-        raise InputError(f"{folder} holds {strange[0]}, which Saccade did not write there; move it away, or name a new folder.")
+        raise InputError(
+            f"{folder} holds {strange[0]}, which Saccade did not write there; move it away, or name a new folder."
+        )
 
 
 def damaged_files(folder: Path) -> dict[str, str]:
-    """Files of a folder that are not what was written, by their names in it, with what is wrong; and of folders in it that have
-    checksums of their own.
+    """Files of a folder that are not what was written, by their names in it, with what is wrong;
+    and of folders in it that have checksums of their own.
     """
     found: dict[str, str] = {}
     waiting, seen = [""], {""}
@@ -116,24 +139,35 @@ def damaged_files(folder: Path) -> dict[str, str]:
 
 
 def _deeper(names: Iterable[str], seen: set[str]) -> list[str]:
-    """Folders with checksums of their own among these files, each once: a folder may be listed by many above it."""
-    found = {name.removesuffix(CHECKSUMS) for name in names if name.endswith(f"/{CHECKSUMS}")} - seen
+    """Folders with checksums of their own among these files, each once: a folder may be listed by
+    many above it.
+    """
+    found = {
+        name.removesuffix(CHECKSUMS) for name in names if name.endswith(f"/{CHECKSUMS}")
+    } - seen
     seen |= found
     return [*found]
 
 
 def _looked_at(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """What is wrong with the files that the checksums of a folder list, and those with which nothing is.
+    """What is wrong with the files that the checksums of a folder list, and those with which
+    nothing is.
 
-    A folder that another took the place of meanwhile is looked at again, for as long as that happens.
+    A folder that another took the place of meanwhile is looked at again, for as long as that
+    happens.
     """
     while True:
         before = _which(folder)
         try:
             written = listed(folder)
-            wrong = {name: what for name in written if (what := _wrong(folder, name, written[name]))}
+            wrong = {
+                name: what for name in written if (what := _wrong(folder, name, written[name]))
+            }
         except InputError as error:
-            written, wrong = {}, {CHECKSUMS: str(error).removeprefix(f"{CHECKSUMS} ").removesuffix(".")}
+            written, wrong = (
+                {},
+                {CHECKSUMS: str(error).removeprefix(f"{CHECKSUMS} ").removesuffix(".")},
+            )
         if not wrong or _which(folder) == before:
             return wrong, [name for name in written if name not in wrong]
 
@@ -160,7 +194,9 @@ def _which(folder: Path) -> tuple[int, int] | None:
 
 
 def _known(folder: Path) -> set[str]:
-    """Every file that the checksums of a folder, or of folders in it that have their own, list; and these themselves."""
+    """Every file that the checksums of a folder, or of folders in it that have their own, list; and
+    these themselves.
+    """
     found, waiting, seen = {CHECKSUMS}, [""], {""}
     while waiting:
         inner = waiting.pop()
@@ -171,7 +207,9 @@ def _known(folder: Path) -> set[str]:
 
 
 def _covered(part: Path) -> Iterator[Path]:
-    """The files of a part of a folder that are listed: all, or the checksums that it has of its own."""
+    """The files of a part of a folder that are listed: all, or the checksums that it has of its
+    own.
+    """
     waiting = [part]
     while waiting:
         path = waiting.pop()
@@ -185,7 +223,9 @@ def _covered(part: Path) -> Iterator[Path]:
 
 def _wrong(folder: Path, name: str, checksum: str) -> str:
     try:
-        if any((folder / above).is_symlink() for above in [*PurePosixPath(name).parents][:-1]):  # it may lead out of the folder
+        if any(
+            (folder / above).is_symlink() for above in [*PurePosixPath(name).parents][:-1]
+        ):  # it may lead out of the folder
             return "is lost"
         return "" if file_hash(folder / name) == checksum else "is not what was written"
     except FileNotFoundError:

@@ -1,7 +1,9 @@
-"""JSON as Saccade writes and reads it: without NaN, and with limits on what is read, since a file may be damaged or hostile.
+"""JSON as Saccade writes and reads it: without NaN, and with limits on what is read, since a file
+may be damaged or hostile.
 
-A file is read only up to a size, a number of parts and a depth, and only if it has the shape that is asked for. A shape is a type
-or several; `[shape]`, a list of such; `{str: shape}`, an object of such; or `{"name": shape}`, an object with these fields.
+A file is read only up to a size, a number of parts and a depth, and only if it has the shape that
+is asked for. A shape is a type or several; `[shape]`, a list of such; `{str: shape}`, an object of
+such; or `{"name": shape}`, an object with these fields.
 """
 
 from __future__ import annotations
@@ -23,11 +25,19 @@ from saccade.errors import InputError, shortened
 from saccade.records.writing import as_bytes, write_text
 
 MOST_BYTES = 2**26
-_MOST_PARTS = 2**22  # lists and objects: a text of nothing but "[]," would fill memory twenty times its size
+_MOST_PARTS = (
+    2**22
+)  # lists and objects: a text of nothing but "[]," would fill memory twenty times its size
 _MOST_ITEMS = 2**23  # commas: so would one of nothing but short texts and numbers
 _MOST_FIELDS = 2**21  # colons: and one of nothing but short names, all different
 _MOST_DEPTH = 64
-_NAMES: dict[Any, str] = {dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number"}
+_NAMES: dict[Any, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+}
 _NAMES |= {bool: "true or false"}
 _SEAL = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
 
@@ -37,8 +47,8 @@ class MisfitError(InputError):
 
 
 def json_ready(value: Any, missing: Callable[[float], Any] = lambda number: None) -> Any:
-    """The same value as JSON has it: NumPy's numbers are plain ones, and infinity and NaN are null, or what `missing` makes of them
-    (`str`, for settings, which are read back).
+    """The same value as JSON has it: NumPy's numbers are plain ones, and infinity and NaN are null,
+    or what `missing` makes of them (`str`, for settings, which are read back).
     """
     if type(value) is float:  # first, as nearly all are
         return value if math.isfinite(value) else missing(value)
@@ -141,7 +151,10 @@ def _text(value: Any) -> str:
 def _lines(value: Mapping[str, Any]) -> str:
     """An object with a line for each of its fields: half the size, where they are long lists."""
     ready = json_ready(value)
-    fields = (f" {json.dumps(name)}: {json.dumps(ready[name], ensure_ascii=False, allow_nan=False)}" for name in ready)
+    fields = (
+        f" {json.dumps(name)}: {json.dumps(ready[name], ensure_ascii=False, allow_nan=False)}"
+        for name in ready
+    )
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
@@ -154,7 +167,9 @@ def _content(path: Path) -> bytes:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object that says nothing twice: of two values under one name a reader would have to choose."""
+    """An object that says nothing twice: of two values under one name a reader would have to
+    choose.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
@@ -169,7 +184,13 @@ def misfit(value: Any, shape: Any) -> str:
 
 def _misfit(value: Any, shape: Any) -> str:
     """The place within the value, and what is wrong there: `[2]['title'] is not text`."""
-    kinds = shape if isinstance(shape, tuple) else (type(shape),) if isinstance(shape, list | dict) else (shape,)
+    kinds = (
+        shape
+        if isinstance(shape, tuple)
+        else (type(shape),)
+        if isinstance(shape, list | dict)
+        else (shape,)
+    )
     if not _is_of(value, kinds):
         return f" is not {' or '.join(_NAMES[kind] for kind in kinds)}"
     parts: Iterable[tuple[Any, Any, Any]] = ()  # place, item, its shape
@@ -181,12 +202,21 @@ def _misfit(value: Any, shape: Any) -> str:
         if missing := [name for name in shape if name not in value]:
             return f" does not say {missing[0]!r}"
         parts = ((name, value[name], inner) for name, inner in shape.items())
-    return next((f"[{shortened(place)}]{wrong}" for place, item, inner in parts if (wrong := _misfit(item, inner))), "")
+    return next(
+        (
+            f"[{shortened(place)}]{wrong}"
+            for place, item, inner in parts
+            if (wrong := _misfit(item, inner))
+        ),
+        "",
+    )
 
 
 def _is_of(value: Any, kinds: tuple[type, ...]) -> bool:
     """Whether a value is of one of these types; true and false are no numbers here."""
-    return isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds or object in kinds)
+    return isinstance(value, kinds) and (
+        not isinstance(value, bool) or bool in kinds or object in kinds
+    )
 
 
 def _check_depth(value: Any) -> None:

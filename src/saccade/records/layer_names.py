@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Without what all of them share: `transformer.h.3.attn` -> `layer 3`; as they are if there is one, or nothing is left.
+    """Without what all of them share: `transformer.h.3.attn` -> `layer 3`; as they are if there is
+    one, or nothing is left.
 
     The model itself has no name, and `#2` for a second call of its own.
     """
@@ -21,4 +22,6 @@ def short_names(names: Sequence[str]) -> list[str]:
 def _shared(names: Sequence[str]) -> int:
     """How many letters at their beginning all names share."""
     columns = list(zip(*names, strict=False))
-    return next((place for place, letters in enumerate(columns) if len(set(letters)) > 1), len(columns))
+    return next(
+        (place for place, letters in enumerate(columns) if len(set(letters)) > 1), len(columns)
+    )

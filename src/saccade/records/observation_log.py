@@ -1,14 +1,17 @@
-"""Observations on disk as they are made: a file each, whole or not there, so that a killed run keeps all it has finished.
+"""Observations on disk as they are made: a file each, whole or not there, so that a killed run
+keeps all it has finished.
 
-`OUT/observations/000000001000.HASH.npz` holds one observation, named by its step and its content. `about.json` beside them lists
-them, says what they mean and whether the run has ended, and carries its own checksum; together they are a record.
-What is on disk is not held in memory as well, but for some megabytes: a record reads one observation after the other, and its
-large arrays, maps over hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a
-full disk say, is held in memory and tried again with the next one; where that would take too much memory, every second of those
-held is lost, and listed.
+`OUT/observations/000000001000.HASH.npz` holds one observation, named by its step and its content.
+`about.json` beside them lists them, says what they mean and whether the run has ended, and carries
+its own checksum; together they are a record. What is on disk is not held in memory as well, but for
+some megabytes: a record reads one observation after the other, and its large arrays, maps over
+hundreds of observations, lie in a file without a name that goes with them. What cannot be written,
+on a full disk say, is held in memory and tried again with the next one; where that would take too
+much memory, every second of those held is lost, and listed.
 
-A run that was stopped goes on in the same folder (`resume`). Where it goes back to an earlier step, observations from there on are
-superseded: their files stay, `superseded` in the config lists them, and the record is of the run that went on.
+A run that was stopped goes on in the same folder (`resume`). Where it goes back to an earlier step,
+observations from there on are superseded: their files stay, `superseded` in the config lists them,
+and the record is of the run that went on.
 """
 
 from __future__ import annotations
@@ -50,7 +53,13 @@ _ABOUT = {
     "observations": [str],
     "ended": bool,
 }
-_REPEATED = ("identity", "label", "every", "budget", "check")  # of the config: what a run that goes on says anew
+_REPEATED = (
+    "identity",
+    "label",
+    "every",
+    "budget",
+    "check",
+)  # of the config: what a run that goes on says anew
 _OTHERS = "; `saccade.watched(folder, whole=False)` reads the other observations."
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _MOST_KEPT = (
@@ -63,10 +72,13 @@ _MOST_IN_MEMORY = 2**30  # bytes of one that is held in memory instead, if the d
 class ObservationLog:
     """Observations by step: on disk if there is a folder and room, else in memory.
 
-    `resume`: go on with the run in the folder, if there is one. It must have the same `identity` in its config.
+    `resume`: go on with the run in the folder, if there is one. It must have the same `identity` in
+    its config.
     """
 
-    def __init__(self, folder: str | Path | None, about: dict[str, Any], *, resume: bool = False) -> None:
+    def __init__(
+        self, folder: str | Path | None, about: dict[str, Any], *, resume: bool = False
+    ) -> None:
         self._folder = None if folder is None else Path(folder)
         self.about = about
         self.observations: dict[int, Observation | Path] = {}
@@ -90,10 +102,18 @@ class ObservationLog:
                 return
             earlier = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
             if wrong := _damaged_observations(folder, earlier):
-                raise InputError(f"the run in {folder} cannot go on: {wrong}; give `out` a new folder.")
+                raise InputError(
+                    f"the run in {folder} cannot go on: {wrong}; give `out` a new folder."
+                )
             then, now = earlier["config"].get("identity"), self.about["config"].get("identity", {})
-            if not isinstance(then, dict) or (other := [name for name, value in now.items() if then.get(name) != value]):
-                of = "of another version of Saccade" if not isinstance(then, dict) else f"with another {', '.join(other)}"
+            if not isinstance(then, dict) or (
+                other := [name for name, value in now.items() if then.get(name) != value]
+            ):
+                of = (
+                    "of another version of Saccade"
+                    if not isinstance(then, dict)
+                    else f"with another {', '.join(other)}"
+                )
                 raise InputError(f"{folder} holds a watched run {of}; give `out` a new folder.")
         except InputError:
             self.release()
@@ -103,13 +123,19 @@ class ObservationLog:
         self.about["axes"] |= earlier["axes"]
         self.about["definitions"] |= earlier["definitions"]
         self.about["wall_time_s"] += earlier["wall_time_s"]
-        self.about["config"] |= {name: value for name, value in earlier["config"].items() if name not in _REPEATED}
+        self.about["config"] |= {
+            name: value for name, value in earlier["config"].items() if name not in _REPEATED
+        }
         self.is_resumed = self._is_taken = True
 
     def go_on_from(self, step: int) -> None:
-        """A resumed run goes on at this step. Said on disk before anything new is there: the two must never be mixed."""
+        """A resumed run goes on at this step. Said on disk before anything new is there: the two
+        must never be mixed.
+        """
         later = [each for each in self.observations if each >= step]
-        gone = [look.name for each in later if isinstance(look := self.observations.pop(each), Path)]
+        gone = [
+            look.name for each in later if isinstance(look := self.observations.pop(each), Path)
+        ]
         config = self.about["config"]
         config["superseded"] = config.get("superseded", []) + gone
         config["resumed"] = [*config.get("resumed", []), step]
@@ -122,8 +148,14 @@ class ObservationLog:
 
     def append(self, step: int, observation: Observation) -> None:
         self.observations[step] = observation
-        while self._folder is not None and len(held := self._held()) > 1 and sum(map(_size, held.values())) > _MOST_HELD:
-            lost = list(held)[-2::-2]  # all but the last of each pair: what is left covers the same time
+        while (
+            self._folder is not None
+            and len(held := self._held()) > 1
+            and sum(map(_size, held.values())) > _MOST_HELD
+        ):
+            lost = list(held)[
+                -2::-2
+            ]  # all but the last of each pair: what is left covers the same time
             for each in lost:
                 del self.observations[each]
             self.about["config"].setdefault("lost", []).extend(reversed(lost))
@@ -140,7 +172,8 @@ class ObservationLog:
             old.unlink(missing_ok=True)
 
     def save(self, *, ended: bool = False) -> None:
-        """Write what is not on disk yet, the smallest first; an `InputError` if the folder cannot be written to.
+        """Write what is not on disk yet, the smallest first; an `InputError` if the folder cannot
+        be written to.
 
         `ended`: the run is over, and its record is written and has its checksums.
         """
@@ -153,11 +186,20 @@ class ObservationLog:
                 if sum(map(_size, self._kept.values())) + _size(observation) <= _MOST_KEPT:
                     self._kept[file] = observation
         finally:
-            listed = [look.name for look in self.observations.values() if isinstance(look, Path) and look.exists()]
-            write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": listed, "ended": ended})
+            listed = [
+                look.name
+                for look in self.observations.values()
+                if isinstance(look, Path) and look.exists()
+            ]
+            write_sealed(
+                self._folder / OBSERVATIONS / "about.json",
+                self.about | {"observations": listed, "ended": ended},
+            )
 
     def _take(self) -> None:
-        """Make the folder this run's own, once. Of two runs that found it empty only one can make the folder in it."""
+        """Make the folder this run's own, once. Of two runs that found it empty only one can make
+        the folder in it.
+        """
         if self._folder is None or (self._is_taken and (self._folder / OBSERVATIONS).is_dir()):
             return
         try:
@@ -166,21 +208,30 @@ class ObservationLog:
             (self._folder / OBSERVATIONS).mkdir()
             self._hold(self._folder)
             self._is_taken = True
-            write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": [], "ended": False})
+            write_sealed(
+                self._folder / OBSERVATIONS / "about.json",
+                self.about | {"observations": [], "ended": False},
+            )
             flush(self._folder)
         except FileExistsError:
             raise self._not_empty() from None
         except (OSError, InputError) as error:
-            if self._is_taken:  # but nothing could be written: the next try, or the next run, finds it as it was
+            if (
+                self._is_taken
+            ):  # but nothing could be written: the next try, or the next run, finds it as it was
                 self._is_taken = False
                 with suppress(OSError):
                     (self._folder / OBSERVATIONS).rmdir()
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
+            raise InputError(
+                f"cannot write to {self._folder}: {error.strerror or error}."
+            ) from None
 
     def _hold(self, folder: Path) -> None:
-        """One process writes there. A second log of the same process takes over: a notebook's cell that runs again, say."""
+        """One process writes there. A second log of the same process takes over: a notebook's cell
+        that runs again, say.
+        """
         other = _holders.get(folder.resolve())
         if other is not None:
             other._is_taken, self._lock, other._lock = False, other._lock, None
@@ -190,7 +241,9 @@ class ObservationLog:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self.release()
-                raise InputError(f"the run in {folder} is still going on in another process.") from None
+                raise InputError(
+                    f"the run in {folder} is still going on in another process."
+                ) from None
             except OSError:  # a file system without locks
                 pass
         _holders[folder.resolve()] = self
@@ -199,7 +252,9 @@ class ObservationLog:
         """Let other processes go on with the run."""
         if self._lock is not None and self._folder is not None:
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(self._lock, fcntl.LOCK_UN)  # closing alone leaves it to processes forked meanwhile: a loader's workers
+                fcntl.flock(
+                    self._lock, fcntl.LOCK_UN
+                )  # closing alone leaves it to processes forked meanwhile: a loader's workers
             os.close(self._lock)
             self._lock = None
             _holders.pop(self._folder.resolve(), None)
@@ -214,17 +269,23 @@ class ObservationLog:
             if (self._folder or Path()).joinpath(OBSERVATIONS).is_dir()
             else ""
         )
-        return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep everything in memory.")
+        return InputError(
+            f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep everything in memory."
+        )
 
     def _held(self) -> dict[int, Observation]:
         """What is in memory."""
-        return {step: look for step, look in self.observations.items() if not isinstance(look, Path)}
+        return {
+            step: look for step, look in self.observations.items() if not isinstance(look, Path)
+        }
 
     def _written(self, step: int, observation: Observation) -> Path:
         assert self._folder is not None
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **observation)
-        if _size(observation) > RATIO * content.tell():  # packed so tightly it would be taken for a bomb when it is read
+        if (
+            _size(observation) > RATIO * content.tell()
+        ):  # packed so tightly it would be taken for a bomb when it is read
             content = io.BytesIO()
             np.savez(content, allow_pickle=False, **observation)
         checksum = hashlib.sha256(content.getbuffer()).hexdigest()
@@ -234,7 +295,11 @@ class ObservationLog:
         return target
 
     def record(self) -> xr.Dataset:
-        return as_record({step: self._now(look) for step, look in self.observations.items()}, self.about, self._folder)
+        return as_record(
+            {step: self._now(look) for step, look in self.observations.items()},
+            self.about,
+            self._folder,
+        )
 
     def _now(self, look: Observation | Path) -> Observation | Path:
         return self._kept.get(look, look) if isinstance(look, Path) else look
@@ -250,7 +315,8 @@ def _size(observation: Observation) -> int:
 def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
     """The record of a watched run that is still running, or was killed: all finished observations.
 
-    `whole=False` leaves out what is damaged or lost, and lists it as `left_out` in the record's config, instead of refusing.
+    `whole=False` leaves out what is damaged or lost, and lists it as `left_out` in the record's
+    config, instead of refusing.
     """
     path = Path(folder)
     try:
@@ -273,46 +339,70 @@ def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
     except (KeyError, TypeError, IndexError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be read: its about.json does not describe its observations ({error}).") from None
+        raise InputError(
+            f"{path} cannot be read: its about.json does not describe its observations ({error})."
+        ) from None
 
 
 def is_of_a_watched_run(path: Path) -> bool:
     """By its name: one observation is enough, if all else is lost."""
-    return path.parent.name == OBSERVATIONS and (path.name == "about.json" or _NAME.fullmatch(path.name) is not None)
+    return path.parent.name == OBSERVATIONS and (
+        path.name == "about.json" or _NAME.fullmatch(path.name) is not None
+    )
 
 
 def unfinished(folder: Path) -> str:
-    """What there is of a watched run that has not ended, in words; nothing of one that has, or that is damaged."""
+    """What there is of a watched run that has not ended, in words; nothing of one that has, or that
+    is damaged.
+    """
     about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
     if about["ended"]:
         return ""
     steps = sorted(_observations(folder, about))
-    seen = f"{len(steps)} observations, from step {steps[0]} to {steps[-1]}" if steps else "no observation yet"
+    seen = (
+        f"{len(steps)} observations, from step {steps[0]} to {steps[-1]}"
+        if steps
+        else "no observation yet"
+    )
     return f"a watched run that goes on or was killed: {seen}; `saccade report` and `saccade.watched` read them"
 
 
 def watched_damage(folder: Path) -> str:
-    """What is wrong with the folder of a watched run, in words; nothing if all is well, also if the run has not ended."""
+    """What is wrong with the folder of a watched run, in words; nothing if all is well, also if the
+    run has not ended.
+    """
     try:
         about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
     except InputError as error:
         return str(error).removesuffix(".")
     wrong = _damaged_observations(folder, about)
-    return damage(folder) if not wrong and (about["ended"] or (folder / CHECKSUMS).exists()) else wrong
+    return (
+        damage(folder) if not wrong and (about["ended"] or (folder / CHECKSUMS).exists()) else wrong
+    )
 
 
 def _damaged_observations(folder: Path, about: dict[str, Any]) -> str:
     observations = _observations(folder, about)
     there = {file.name for file in observations.values()}
-    wrong = [f"{OBSERVATIONS}/{name} is lost" for name in about["observations"] if name not in there]
-    wrong += [f"{OBSERVATIONS}/{file.name} is not what was written" for file in observations.values() if _is_damaged(file)]
+    wrong = [
+        f"{OBSERVATIONS}/{name} is lost" for name in about["observations"] if name not in there
+    ]
+    wrong += [
+        f"{OBSERVATIONS}/{file.name} is not what was written"
+        for file in observations.values()
+        if _is_damaged(file)
+    ]
     return f"{wrong[0]}{f' and {len(wrong) - 1} more' if len(wrong) > 1 else ''}" if wrong else ""
 
 
 def _observations(folder: Path, about: dict[str, Any]) -> dict[int, Path]:
-    """Files of observations by step: those that are listed, and what a killed run finished after it wrote the list."""
+    """Files of observations by step: those that are listed, and what a killed run finished after it
+    wrote the list.
+    """
     listed, superseded = set(about["observations"]), set(about["config"].get("superseded", ()))
-    files = sorted((folder / OBSERVATIONS).glob("*.npz"), key=lambda file: (file.name in listed, file.name))
+    files = sorted(
+        (folder / OBSERVATIONS).glob("*.npz"), key=lambda file: (file.name in listed, file.name)
+    )
     current = (file for file in files if file.name in listed or file.name not in superseded)
     return {int(found[1]): file for file in current if (found := _NAME.fullmatch(file.name))}
 
@@ -325,7 +415,9 @@ def _is_damaged(observation: Path) -> bool:
         return True
 
 
-def as_record(observations: Mapping[int, Observation | Path], about: dict[str, Any], folder: Path | None) -> xr.Dataset:
+def as_record(
+    observations: Mapping[int, Observation | Path], about: dict[str, Any], folder: Path | None
+) -> xr.Dataset:
     """Observations along the axis time; a value that one observation lacks is missing there."""
     steps = sorted(observations)
     axes: dict[str, list[str]] = about["axes"]
@@ -336,20 +428,31 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
         shape = (max(sizes) for sizes in zip(*(values.shape for values in known), strict=True))
         shapes[name] = (len(steps), *shape), known[0].dtype
     shapes = _with_common_axes(shapes, axes)
-    n_stored = sum(look.stat().st_size if isinstance(look, Path) else _size(look) for look in observations.values())
-    check_expansion(folder or "the record", sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values()), n_stored)
+    n_stored = sum(
+        look.stat().st_size if isinstance(look, Path) else _size(look)
+        for look in observations.values()
+    )
+    check_expansion(
+        folder or "the record",
+        sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values()),
+        n_stored,
+    )
     variables = {name: _room(shape, dtype, folder) for name, (shape, dtype) in shapes.items()}
     for row, step in enumerate(steps):
         for name, values in _arrays(observations[step]).items():
             if name in variables:
                 place: Any = (row, *(slice(size) for size in values.shape))
                 variables[name][place] = values
-    coords: dict[str, Any] = {"time": steps} | {name: (axis, values) for name, (axis, values) in about["coords"].items()}
+    coords: dict[str, Any] = {"time": steps} | {
+        name: (axis, values) for name, (axis, values) in about["coords"].items()
+    }
     used = {axis for name in variables for axis in axes[name]} | {"time"}
     return make_record(
         dynamics="watched training run",
         variables={name: (("time", *axes[name]), values) for name, values in variables.items()},
-        coords={name: value for name, value in coords.items() if name == "time" or value[0] in used},
+        coords={
+            name: value for name, value in coords.items() if name == "time" or value[0] in used
+        },
         time_unit="updates",
         config=about["config"],
         wall_time=about["wall_time_s"],
@@ -360,12 +463,17 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
 def _with_common_axes(
     shapes: dict[str, tuple[tuple[int, ...], np.dtype]], axes: Mapping[str, list[str]]
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Every axis as long as its longest use: a layer with more heads than the others may lack what they have."""
+    """Every axis as long as its longest use: a layer with more heads than the others may lack what
+    they have.
+    """
     longest: dict[str, int] = {}
     for name, (shape, _) in shapes.items():
         for axis, size in zip(axes[name], shape[1:], strict=True):
             longest[axis] = max(size, longest.get(axis, 0))
-    return {name: ((shape[0], *(longest[axis] for axis in axes[name])), dtype) for name, (shape, dtype) in shapes.items()}
+    return {
+        name: ((shape[0], *(longest[axis] for axis in axes[name])), dtype)
+        for name, (shape, dtype) in shapes.items()
+    }
 
 
 def _arrays(observation: Observation | Path) -> Observation:
@@ -415,16 +523,22 @@ def _damaged(file: Path) -> InputError:
 
 
 def _room(shape: tuple[int, ...], dtype: np.dtype, folder: Path | None) -> np.ndarray:
-    """An array of missing values: in memory, or, if it is large, in a file without a name in `folder`."""
+    """An array of missing values: in memory, or, if it is large, in a file without a name in
+    `folder`.
+    """
     n_bytes = math.prod(shape) * dtype.itemsize
-    room = np.empty(shape, dtype) if folder is None or n_bytes < _LARGE else _on_disk(shape, dtype, n_bytes, folder)
+    room = (
+        np.empty(shape, dtype)
+        if folder is None or n_bytes < _LARGE
+        else _on_disk(shape, dtype, n_bytes, folder)
+    )
     room[...] = np.nan
     return room
 
 
 def _on_disk(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int, folder: Path) -> np.ndarray:
-    """In memory all the same where the disk is full or cannot say so before it is written to: a mapped file on a full disk would
-    end the process, as would an array larger than memory.
+    """In memory all the same where the disk is full or cannot say so before it is written to: a
+    mapped file on a full disk would end the process, as would an array larger than memory.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:

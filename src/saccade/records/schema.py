@@ -1,4 +1,6 @@
-"""What a record is: an `xarray.Dataset` whose variables carry unit and definition, stored with its whole configuration."""
+"""What a record is: an `xarray.Dataset` whose variables carry unit and definition, stored with its
+whole configuration.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +51,27 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "class_weight": ("1", "P(n): how often each class is drawn"),
     "class_query": ("token", "psi(n): the query token of each class"),
     "class_next": ("token", "the token that each class predicts"),
-    "entropy": ("nats", "entropy of attention among a class's distinct tokens, rescaled to one, mean over classes"),
+    "entropy": (
+        "nats",
+        "entropy of attention among a class's distinct tokens, rescaled to one, mean over classes",
+    ),
     "common_mass": ("1", "attention on common tokens"),
-    "time": ("", "time of a flow; step of an observation in training, before the update of that step"),
+    "time": (
+        "",
+        "time of a flow; step of an observation in training, before the update of that step",
+    ),
     "seed": ("", "names the random draws of a run: start and batches"),
     "query": ("token", "query token of each row of the attention logits"),
     "n_queries": ("tokens", "query tokens of the task, each with two next tokens"),
     "ratio": ("1", "decoder rate over attention rate"),
-    "lr_decoder": ("1/time", "learning rate of the decoder, eta_Y; of embedding and projection in the embedded model"),
-    "lr_attention": ("1/time", "learning rate of the attention logits, eta_Z; of the query and key matrices in the embedded model"),
+    "lr_decoder": (
+        "1/time",
+        "learning rate of the decoder, eta_Y; of embedding and projection in the embedded model",
+    ),
+    "lr_attention": (
+        "1/time",
+        "learning rate of the attention logits, eta_Z; of the query and key matrices in the embedded model",
+    ),
 }
 
 
@@ -71,16 +85,25 @@ def make_record(
     wall_time: float,
     definitions: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> xr.Dataset:
-    """A dataset with a definition for every variable: from `VARIABLES`, or for what is an experiment's own from `definitions`."""
+    """A dataset with a definition for every variable: from `VARIABLES`, or for what is an
+    experiment's own from `definitions`.
+    """
     record = xr.Dataset(dict(variables), dict(coords))
     known = VARIABLES | dict(definitions)
     for name in record.variables:
         if name in known:
             unit, definition = known[str(name)]
-            record[name].attrs = {"units": time_unit if name == "time" else unit, "definition": definition}
+            record[name].attrs = {
+                "units": time_unit if name == "time" else unit,
+                "definition": definition,
+            }
         elif name in record.data_vars:
             raise KeyError(f"variable {name!r} has no definition")
-    record.attrs = {"dynamics": dynamics, "config": _text(config), "wall_time_s": round(wall_time, 3)} | provenance()
+    record.attrs = {
+        "dynamics": dynamics,
+        "config": _text(config),
+        "wall_time_s": round(wall_time, 3),
+    } | provenance()
     return record
 
 
@@ -99,7 +122,8 @@ def _text(config: Mapping[str, Any]) -> str:
 
 
 def settings_of(record: xr.Dataset | Mapping[str, Any], kind: type[C]) -> C:
-    """The settings beside a record, or among its attributes, as the dataclass they were: lists are tuples again, "inf" a number.
+    """The settings beside a record, or among its attributes, as the dataclass they were: lists are
+    tuples again, "inf" a number.
 
     Settings that `kind` does not have, or of another type than it declares, are an `InputError`.
     """
@@ -120,16 +144,22 @@ def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
 
 def _restored(name: str, value: Any, hint: Any) -> Any:
     """A value as its field declares it, also from JSON."""
-    value = value.item() if getattr(value, "ndim", 1) == 0 else value  # NumPy's numbers are plain ones
+    value = (
+        value.item() if getattr(value, "ndim", 1) == 0 else value
+    )  # NumPy's numbers are plain ones
     for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         kinds = get_args(option)
         if get_origin(option) is tuple and isinstance(value, list | tuple):
             kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
             if len(kinds) == len(value):
                 return tuple(_restored(name, item, kind) for item, kind in zip(value, kinds))
-        elif option is float and (value in _NOT_FINITE or (isinstance(value, int | float) and not isinstance(value, bool))):
+        elif option is float and (
+            value in _NOT_FINITE or (isinstance(value, int | float) and not isinstance(value, bool))
+        ):
             return float(value) if isinstance(value, str) else value
-        elif (option in (int, str, bool, NoneType) and type(value) is option) or (get_origin(option) is Literal and value in kinds):
+        elif (option in (int, str, bool, NoneType) and type(value) is option) or (
+            get_origin(option) is Literal and value in kinds
+        ):
             return value
     declared = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
     raise InputError(

@@ -1,8 +1,10 @@
-"""Records on disk: Zarr, written beside their place and moved there whole, so that what is there is always complete.
+"""Records on disk: Zarr, written beside their place and moved there whole, so that what is there is
+always complete.
 
-When a record is read, every listed file is read once, hashed, and handed to Zarr from memory, and only if it does not unpack to too
-much. So a record whose folder is replaced while it is read never mixes with the new one, a file that is lost never reads as missing
-values, and a file that is not listed is never read.
+When a record is read, every listed file is read once, hashed, and handed to Zarr from memory, and
+only if it does not unpack to too much. So a record whose folder is replaced while it is read never
+mixes with the new one, a file that is lost never reads as missing values, and a file that is not
+listed is never read.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from saccade.errors import InputError, shortened
 from saccade.records.checksums import content, damage, listed, sealed_folder
 from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
-from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched, watched_damage
+from saccade.records.observation_log import (
+    OBSERVATIONS,
+    is_of_a_watched_run,
+    unfinished,
+    watched,
+    watched_damage,
+)
 from saccade.records.schema import settings_text
 from saccade.records.writing import CHECKSUMS, add_file, below, clear_drafts
 
@@ -35,7 +43,10 @@ CLAIMS = "claims.json"
 _PARTS = ("record.zarr", "dataset.zarr")  # of a result, a watched run, a sweep
 _METADATA = ".zmetadata"
 _ARRAY = {"shape": [int], "chunks": [int], "dtype": str, "compressor": object, "filters": object}
-_BLOSC, _TEXTS = "blosc", [{"id": "vlen-utf8"}]  # how Saccade packs numbers, and texts of any length
+_BLOSC, _TEXTS = (
+    "blosc",
+    [{"id": "vlen-utf8"}],
+)  # how Saccade packs numbers, and texts of any length
 _TEXT_COST = 12  # bytes of memory for each of a short text on disk
 _POINTER = 8  # bytes
 _ANY_CHUNKS = 2**14  # chunks that any record may have; more only if most of them are there
@@ -43,13 +54,16 @@ _TRIES = 3  # to read a record that another takes the place of meanwhile
 
 
 def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = ()) -> None:
-    """Write a record to the folder `path`, atomically and with checksums. An earlier record there gives way.
+    """Write a record to the folder `path`, atomically and with checksums. An earlier record there
+    gives way.
 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
     told = claims if isinstance(claims, str) or not isinstance(claims, Iterable) else list(claims)
     if not isinstance(told, list) or not all(hasattr(claim, "as_dict") for claim in told):
-        raise InputError(f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}.")
+        raise InputError(
+            f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}."
+        )
     with sealed_folder(Path(path)) as folder:
         _write_zarr(record.drop_encoding(), folder)
         if told:
@@ -76,16 +90,20 @@ def _written(record: xr.Dataset, folder: Path, **options: Any) -> _Files:
 
 
 class _Files(dict[str, Any]):
-    """The files of a record as Zarr makes them: on disk at once, and in memory only the small ones that it reads again.
+    """The files of a record as Zarr makes them: on disk at once, and in memory only the small ones
+    that it reads again.
 
-    After one that could not be written there are no more: Zarr's tasks go on for a while, while the folder is being removed.
+    After one that could not be written there are no more: Zarr's tasks go on for a while, while the
+    folder is being removed.
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder, self._is_over = folder, False
         self.sizes: dict[str, int] = {}
-        self.starts: dict[str, bytes] = {}  # of each file the first bytes, which say what it unpacks to
+        self.starts: dict[
+            str, bytes
+        ] = {}  # of each file the first bytes, which say what it unpacks to
 
     def __setitem__(self, name: str, file: Any) -> None:
         if self._is_over:
@@ -113,35 +131,55 @@ class OtherResultError(InputError):
 
 @contextmanager
 def result_folder(
-    path: Path, settings: Any, *, file: str = "", contents: Mapping[str, str] = _NO_FILES, replace: bool = False
+    path: Path,
+    settings: Any,
+    *,
+    file: str = "",
+    contents: Mapping[str, str] = _NO_FILES,
+    replace: bool = False,
 ) -> Iterator[Path]:
-    """A folder for the result of an experiment, whole when the block ends, with checksums of all its files.
+    """A folder for the result of an experiment, whole when the block ends, with checksums of all
+    its files.
 
-    An earlier result of the same settings, of the same `file` if it is a user's own experiment, and of the same user's files (name
-    -> hash) gives way; another one only if `replace` says so.
+    An earlier result of the same settings, of the same `file` if it is a user's own experiment, and
+    of the same user's files (name -> hash) gives way; another one only if `replace` says so.
     """
     if not replace:
         check_same_settings(path, settings, file, contents)
     with sealed_folder(path) as folder:
         yield folder
         if not replace:
-            check_same_settings(path, settings, file, contents)  # again: another process may have put a result there meanwhile
+            check_same_settings(
+                path, settings, file, contents
+            )  # again: another process may have put a result there meanwhile
 
 
-def check_same_settings(folder: Path, settings: Any, file: str = "", contents: Mapping[str, str] = _NO_FILES) -> None:
-    """An error that says what differs, if there is a result of other settings, of another file, or of files that have changed."""
+def check_same_settings(
+    folder: Path, settings: Any, file: str = "", contents: Mapping[str, str] = _NO_FILES
+) -> None:
+    """An error that says what differs, if there is a result of other settings, of another file, or
+    of files that have changed.
+    """
     if not folder.exists():
         return
     other = "cannot be told"
     with suppress(InputError):
         about = read_json(folder / "about.json")
-        then = parsed_json(about.get("settings", "{}")) | {"file of the experiment": about.get("file", "")}
+        then = parsed_json(about.get("settings", "{}")) | {
+            "file of the experiment": about.get("file", "")
+        }
         now = parsed_json(settings_text(settings)) | {"file of the experiment": file}
         changed = [
-            f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}" for name in now if then.get(name) != now[name]
+            f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}"
+            for name in now
+            if then.get(name) != now[name]
         ]
         held = parsed_json(about.get("contents", "{}"))
-        changed += [f"{name} has changed" for name, content in contents.items() if held.get(name, content) != content]
+        changed += [
+            f"{name} has changed"
+            for name, content in contents.items()
+            if held.get(name, content) != content
+        ]
         if not changed:
             return
         other = ", ".join(changed)
@@ -151,10 +189,12 @@ def check_same_settings(folder: Path, settings: Any, file: str = "", contents: M
 
 
 def load_record(path: str | Path) -> xr.Dataset:
-    """Read a record, after checking all its files: a lost file would otherwise read as missing values.
+    """Read a record, after checking all its files: a lost file would otherwise read as missing
+    values.
 
-    `path` is that of the record, or of the folder of an experiment or a watched run that holds it as `record.zarr`; of a watched
-    run that has not ended, or goes on again, the record is what was observed so far.
+    `path` is that of the record, or of the folder of an experiment or a watched run that holds it
+    as `record.zarr`; of a watched run that has not ended, or goes on again, the record is what was
+    observed so far.
     """
     folder = Path(path)
     if (folder / OBSERVATIONS).is_dir() and _is_unfinished(folder):
@@ -163,11 +203,15 @@ def load_record(path: str | Path) -> xr.Dataset:
         folder = folder / "record.zarr"
     if not folder.exists():
         with suppress(OSError):
-            clear_drafts(folder.parent)  # its writer may have been killed just when it had moved it out of the way
+            clear_drafts(
+                folder.parent
+            )  # its writer may have been killed just when it had moved it out of the way
     for _ in range(_TRIES):
         try:
             return _read_zarr(folder)
-        except Exception as error:  # whatever Zarr, xarray and the codecs raise on damaged or forged files
+        except (
+            Exception
+        ) as error:  # whatever Zarr, xarray and the codecs raise on damaged or forged files
             reason = str(error)
         if not folder.exists():
             raise InputError(f"{path} is not a record that can be read: there is no such folder.")
@@ -192,44 +236,67 @@ def load_claims(folder: Path) -> list[dict[str, Any]]:
 
 
 def damaged_records(folder: Path, sweeps: Collection[Path] = ()) -> tuple[dict[str, str], int]:
-    """Results, records and watched runs below a folder that are damaged, with what is wrong; and how many there are.
+    """Results, records and watched runs below a folder that are damaged, with what is wrong; and
+    how many there are.
 
     `sweeps`: folders there that have a check of their own.
     """
     places = _places(folder, sweeps)
-    found = {str(place): watched_damage(place) if (place / OBSERVATIONS).is_dir() else damage(place) for place in places}
+    found = {
+        str(place): watched_damage(place) if (place / OBSERVATIONS).is_dir() else damage(place)
+        for place in places
+    }
     return {place: wrong for place, wrong in found.items() if wrong}, len(places)
 
 
 def unfinished_runs(folder: Path, sweeps: Collection[Path] = ()) -> dict[str, str]:
-    """Watched runs below a folder that are whole as far as they go, but have not ended, with what there is of them."""
-    runs = [place for place in _places(folder, sweeps) if (place / OBSERVATIONS).is_dir() and not watched_damage(place)]
+    """Watched runs below a folder that are whole as far as they go, but have not ended, with what
+    there is of them.
+    """
+    runs = [
+        place
+        for place in _places(folder, sweeps)
+        if (place / OBSERVATIONS).is_dir() and not watched_damage(place)
+    ]
     return {str(run): words for run in runs if (words := unfinished(run))}
 
 
 def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
-    """What Saccade wrote below a folder: its checksums tell, or, if those are lost, what else it writes. Hidden ones are drafts."""
+    """What Saccade wrote below a folder: its checksums tell, or, if those are lost, what else it
+    writes. Hidden ones are drafts.
+    """
     names = [path for path in below(folder, []) if not _is_hidden(path.parent, folder)]
-    found = {path.parent for path in names if path.name in (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata")}
+    found = {
+        path.parent for path in names if path.name in (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata")
+    }
     found |= {path.parents[1] for path in names if is_of_a_watched_run(path)}
-    found |= {path.parent for path in found if path.name == "record.zarr" and (path.parent / "about.json").exists()}
+    found |= {
+        path.parent
+        for path in found
+        if path.name == "record.zarr" and (path.parent / "about.json").exists()
+    }
     found |= {*sweeps}
     return sorted(found - _parts(found) - {*sweeps})
 
 
 def _parts(places: set[Path]) -> set[Path]:
-    """Folders that belong to one above them, and are no places of their own: as the checksums above say, or by their names.
+    """Folders that belong to one above them, and are no places of their own: as the checksums above
+    say, or by their names.
 
     A user may put results anywhere.
     """
     parts, unlisted = set(), set()
     for place in places:
         try:
-            parts |= {(place / name).parent for name in listed(place) if name.endswith(f"/{CHECKSUMS}")}
+            parts |= {
+                (place / name).parent for name in listed(place) if name.endswith(f"/{CHECKSUMS}")
+            }
         except InputError:  # they are lost, which is told already, or not written yet
             unlisted.add(place)
     named = (path for path in places if path.name in _PARTS)
-    return parts | {path for path in named if path.parent in places or not unlisted.isdisjoint(path.parents)}
+    return parts | {
+        path for path in named if path.parent in places or not unlisted.isdisjoint(path.parents)
+    }
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
@@ -237,7 +304,9 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _read_zarr(folder: Path) -> xr.Dataset:
-    """The record in a folder, whole and in memory; an `InputError` says which file is not what was written."""
+    """The record in a folder, whole and in memory; an `InputError` says which file is not what was
+    written.
+    """
     import xarray as xr
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore
@@ -248,7 +317,10 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     record = xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
     for name, variable in record.variables.items():
         values = variable.values  # an error, if it is an index and pandas finds a text that is none
-        if values.dtype.kind == "U" and np.ascontiguousarray(values).view(np.uint32).max(initial=0) > sys.maxunicode:
+        if (
+            values.dtype.kind == "U"
+            and np.ascontiguousarray(values).view(np.uint32).max(initial=0) > sys.maxunicode
+        ):
             raise InputError(f"{shortened(name)} contains invalid characters.")
     return record
 
@@ -278,26 +350,46 @@ def _checked_files(folder: Path) -> dict[str, bytes]:
 def _arrays(metadata: bytes) -> dict[str, dict[str, Any]]:
     """What the metadata say of each array, if it is packed as Saccade packs."""
     told = parsed_json(metadata, {"metadata": {str: dict}})["metadata"]
-    arrays = {name.removesuffix("/.zarray"): about for name, about in told.items() if name.endswith("/.zarray")}
+    arrays = {
+        name.removesuffix("/.zarray"): about
+        for name, about in told.items()
+        if name.endswith("/.zarray")
+    }
     for name, about in arrays.items():
-        wrong = misfit(about, _ARRAY) or ("" if len(about["shape"]) == len(about["chunks"]) else "its chunks do not fit its shape")
+        wrong = misfit(about, _ARRAY) or (
+            "" if len(about["shape"]) == len(about["chunks"]) else "its chunks do not fit its shape"
+        )
         if wrong or min(about["shape"], default=0) < 0 or min(about["chunks"], default=1) < 1:
-            raise InputError(f"{_METADATA} does not describe {shortened(name)}{f': {wrong}' if wrong else ''}.")
+            raise InputError(
+                f"{_METADATA} does not describe {shortened(name)}{f': {wrong}' if wrong else ''}."
+            )
         packed = about["compressor"] or {"id": _BLOSC}
-        if not isinstance(packed, dict) or packed.get("id") != _BLOSC or about["filters"] not in (None, [], _TEXTS):
+        if (
+            not isinstance(packed, dict)
+            or packed.get("id") != _BLOSC
+            or about["filters"] not in (None, [], _TEXTS)
+        ):
             raise InputError(f"{shortened(name)} is packed in a way that Saccade does not write.")
     return arrays
 
 
-def _check_claimed(folder: Path, arrays: Mapping[str, dict[str, Any]], sizes: Mapping[str, int]) -> None:
-    """Before any chunk is read: what the arrays say they take, and in how many chunks, against what is there."""
+def _check_claimed(
+    folder: Path, arrays: Mapping[str, dict[str, Any]], sizes: Mapping[str, int]
+) -> None:
+    """Before any chunk is read: what the arrays say they take, and in how many chunks, against what
+    is there.
+    """
     n_stored = sum(sizes.values())
     claimed = sum(math.prod(about["shape"]) * _item_size(about) for about in arrays.values())
     check_expansion(folder, claimed, n_stored)
-    check_expansion(folder, n_stored, claimed)  # and files that are larger than what they are to hold
+    check_expansion(
+        folder, n_stored, claimed
+    )  # and files that are larger than what they are to hold
     n_chunks = sum(_n_chunks(about) for about in arrays.values())
     if n_chunks > _ANY_CHUNKS + RATIO * len(sizes):
-        raise InputError(f"{folder} was refused: it has {len(sizes):,} files, but would be read in {n_chunks:,} chunks.")
+        raise InputError(
+            f"{folder} was refused: it has {len(sizes):,} files, but would be read in {n_chunks:,} chunks."
+        )
 
 
 def _check_chunks(
@@ -324,9 +416,13 @@ def _item_size(about: Mapping[str, Any]) -> int:
 
 
 def _n_chunks(about: Mapping[str, Any]) -> int:
-    return math.prod(-(-size // chunk) for size, chunk in zip(about["shape"], about["chunks"], strict=True))
+    return math.prod(
+        -(-size // chunk) for size, chunk in zip(about["shape"], about["chunks"], strict=True)
+    )
 
 
 def _blosc_size(start: bytes) -> int:
-    """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of four."""
+    """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of
+    four.
+    """
     return int.from_bytes(start[4:8], "little")

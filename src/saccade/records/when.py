@@ -12,16 +12,18 @@
 | `uniform`        | none of these, and it is at least .95                                               |
 | `uneven`         | none of these                                                                       |
 
-Of several places the one with most attention counts. .3 is the level at which [gu2024] calls a head a sink; we use it for every
-place. It is asked of what is beyond uniform attention, (mass - uniform) / (1 - uniform), as on a short text uniform attention
-already gives .3 to the first token. The levels of entropy are ours.
+Of several places the one with most attention counts. .3 is the level at which [gu2024] calls a head
+a sink; we use it for every place. It is asked of what is beyond uniform attention, (mass - uniform)
+/ (1 - uniform), as on a short text uniform attention already gives .3 to the first token. The
+levels of entropy are ours.
 
-Noise: a head enters a state when it is beyond the level by two standard errors over the sequences of the probe, and leaves it when
-it is below by as much, so that a head at the level does not flicker. With one sequence the error is not known and counts as 0.
+Noise: a head enters a state when it is beyond the level by two standard errors over the sequences
+of the probe, and leaves it when it is below by as much, so that a head at the level does not
+flicker. With one sequence the error is not known and counts as 0.
 
-`froze`: since that step its maps have moved by less than `FROZEN` while the step doubled, until the end, and that has been so
-while the step grew by a fifth and in at least two observations. One alone may be noise, or stand for a long gap. A head that has
-never moved is not called frozen.
+`froze`: since that step its maps have moved by less than `FROZEN` while the step doubled, until the
+end, and that has been so while the step grew by a fifth and in at least two observations. One alone
+may be noise, or stand for a long gap. A head that has never moved is not called frozen.
 """
 
 from __future__ import annotations
@@ -42,15 +44,33 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NAMED = 0.3  # [gu2024]: mean attention on the first token above which a head is called a sink
-COLLAPSED = 0.02  # of the log of the visible keys: at 1,000 of them e^(.02 ln 1000), less than 1.2 keys
+COLLAPSED = (
+    0.02  # of the log of the visible keys: at 1,000 of them e^(.02 ln 1000), less than 1.2 keys
+)
 FOCUSED = 0.5  # entropy of the root of the number of visible keys
 EVEN = 0.95  # at 1,000 keys the entropy of 700
 FROZEN = 0.05  # of its attention: a twentieth, while the step doubles; the least that can be seen in a map
 SETTLED = 2**0.25  # by which the step must have grown since movement fell below that
 N_BELOW = 2  # observations below it that a freeze takes
 ERRORS = 2.0  # standard errors beyond a level at which it counts as crossed: one in forty by chance
-STATES = ("uniform", "uneven", "focused", "collapsed", "first token", "previous token", "duplicate", "induction", "own token")
-PLACES = {"sink_mass": 4, "previous_mass": 5, "duplicate_mass": 6, "induction_mass": 7, "self_mass": 8}  # place in `STATES`
+STATES = (
+    "uniform",
+    "uneven",
+    "focused",
+    "collapsed",
+    "first token",
+    "previous token",
+    "duplicate",
+    "induction",
+    "own token",
+)
+PLACES = {
+    "sink_mass": 4,
+    "previous_mass": 5,
+    "duplicate_mass": 6,
+    "induction_mass": 7,
+    "self_mass": 8,
+}  # place in `STATES`
 _MISSING = -1
 _WORDS = {
     "uniform": "became uniform",
@@ -103,7 +123,9 @@ class Timeline:
 
     steps: Floats
     layers: list[str]
-    states: NDArray[np.int8]  # (time, layer, head): place in `STATES`, -1 where there is no such head
+    states: NDArray[
+        np.int8
+    ]  # (time, layer, head): place in `STATES`, -1 where there is no such head
     frozen: Floats  # (layer, head): the step at which it froze; NaN if it has not
     events: list[HeadEvent]
     sentences: list[str]
@@ -124,30 +146,44 @@ class Timeline:
 
 
 def is_watched(record: xr.Dataset) -> bool:
-    return "relative_entropy" in record and record.relative_entropy.dims == ("time", "layer", "head")
+    return "relative_entropy" in record and record.relative_entropy.dims == (
+        "time",
+        "layer",
+        "head",
+    )
 
 
 def when(record: xr.Dataset | str | Path) -> Timeline:
-    """States of each head over time, events with their steps, and sentences; from the record of a watched run or of checkpoints, or
-    from the folder that holds it.
+    """States of each head over time, events with their steps, and sentences; from the record of a
+    watched run or of checkpoints, or from the folder that holds it.
     """
     if isinstance(record, str | Path):
         record = load_record(record)
     if not hasattr(record, "data_vars") or not is_watched(record):
-        raise InputError("`record` must be that of a watched model: it has no `relative_entropy` by time, layer and head.")
+        raise InputError(
+            "`record` must be that of a watched model: it has no `relative_entropy` by time, layer and head."
+        )
     steps = record.time.values.astype(np.float64)
     names = [str(name) for name in record.layer.values] if "layer" in record.coords else []
-    layers = short_names(names) if names else [f"layer {number}" for number in range(record.sizes["layer"])]
+    layers = (
+        short_names(names)
+        if names
+        else [f"layer {number}" for number in range(record.sizes["layer"])]
+    )
     states = _states(record)
     frozen = freezing_steps(record)
     events = _events(record, steps, states, frozen)
-    return Timeline(steps, layers, states, frozen, events, _sentences(record, layers, states, events))
+    return Timeline(
+        steps, layers, states, frozen, events, _sentences(record, layers, states, events)
+    )
 
 
 def freezing_steps(record: xr.Dataset) -> Floats:
-    """Step (layer, head) since which maps moved less than `FROZEN` while the step doubled; NaN where they still do or never did.
+    """Step (layer, head) since which maps moved less than `FROZEN` while the step doubled; NaN
+    where they still do or never did.
 
-    Movement looks back to half the step. Where it falls below the level at step t the head has been still since t/2.
+    Movement looks back to half the step. Where it falls below the level at step t the head has been
+    still since t/2.
     """
     shape = record.sizes["layer"], record.sizes["head"]
     found = np.full(shape, np.nan)
@@ -185,20 +221,26 @@ def _states(record: xr.Dataset) -> NDArray[np.int8]:
 
 
 def _held(values: Floats, error: Floats, level: float) -> NDArray[np.bool_]:
-    """Whether each head is at or above a level, over time: it enters and leaves only beyond `ERRORS` standard errors."""
+    """Whether each head is at or above a level, over time: it enters and leaves only beyond
+    `ERRORS` standard errors.
+    """
     reach = ERRORS * np.nan_to_num(error, nan=0.0)
     held = np.zeros(values.shape, bool)
     now = np.zeros(values.shape[1:], bool)
     for time in range(len(values)):
         now = np.where(
-            np.isnan(values[time]), False, np.where(now, values[time] + reach[time] >= level, values[time] - reach[time] >= level)
+            np.isnan(values[time]),
+            False,
+            np.where(now, values[time] + reach[time] >= level, values[time] - reach[time] >= level),
         )
         held[time] = now
     return held
 
 
 def beyond_uniform(record: xr.Dataset, name: str) -> tuple[Floats, Floats]:
-    """Attention on a place beyond what uniform attention puts there (time, layer, head), 0 = no more, 1 = all; its error."""
+    """Attention on a place beyond what uniform attention puts there (time, layer, head), 0 = no
+    more, 1 = all; its error.
+    """
     missing = np.full(record.relative_entropy.shape, np.nan)
     if name not in record:
         return missing, missing
@@ -215,7 +257,9 @@ def _error(record: xr.Dataset, name: str) -> Floats:
     return np.asarray(record.standard_error.sel(measure=name).values, np.float64)
 
 
-def _events(record: xr.Dataset, steps: Floats, states: NDArray[np.int8], frozen: Floats) -> list[HeadEvent]:
+def _events(
+    record: xr.Dataset, steps: Floats, states: NDArray[np.int8], frozen: Floats
+) -> list[HeadEvent]:
     measured = {number: name for name, number in PLACES.items()}
     found = []
     for layer, head in np.ndindex(states.shape[1:]):
@@ -224,26 +268,48 @@ def _events(record: xr.Dataset, steps: Floats, states: NDArray[np.int8], frozen:
             if state in (last, _MISSING):
                 continue
             name = measured.get(int(state), "relative_entropy")
-            value, error = (float(of[time, layer, head]) for of in (record[name].values, _error(record, name)))
+            value, error = (
+                float(of[time, layer, head]) for of in (record[name].values, _error(record, name))
+            )
             before = float(steps[time - 1]) if last != _MISSING else np.nan
             if last != _MISSING or STATES[state] in _FROM_THE_START:
-                found.append(HeadEvent(layer, head, STATES[state], float(steps[time]), before, value, error))
+                found.append(
+                    HeadEvent(layer, head, STATES[state], float(steps[time]), before, value, error)
+                )
             last = state
         if np.isfinite(frozen[layer, head]):
             at = frozen[layer, head]
-            found.append(HeadEvent(layer, head, "froze", float(at), float(steps[steps <= at].max(initial=0.0)), 0.0, np.nan))
+            found.append(
+                HeadEvent(
+                    layer,
+                    head,
+                    "froze",
+                    float(at),
+                    float(steps[steps <= at].max(initial=0.0)),
+                    0.0,
+                    np.nan,
+                )
+            )
     return sorted(found, key=lambda event: event.step)
 
 
-def _sentences(record: xr.Dataset, layers: list[str], states: NDArray[np.int8], events: list[HeadEvent]) -> list[str]:
-    """A sentence for each head that ever had a name or collapsed, in order of time; one for all others; one for what collapsed."""
+def _sentences(
+    record: xr.Dataset, layers: list[str], states: NDArray[np.int8], events: list[HeadEvent]
+) -> list[str]:
+    """A sentence for each head that ever had a name or collapsed, in order of time; one for all
+    others; one for what collapsed.
+    """
     told, others = [], []
-    for layer, head in sorted(np.ndindex(states.shape[1:]), key=lambda of: _first_named(events, *of)):
+    for layer, head in sorted(
+        np.ndindex(states.shape[1:]), key=lambda of: _first_named(events, *of)
+    ):
         if (states[:, layer, head] == _MISSING).all():
             continue
         own = [event for event in events if (event.layer, event.head) == (layer, head)]
         if any(event.name in _FROM_THE_START for event in own):
-            told.append(_sentence(f"{layers[layer]} head {head}", _first_state(states[:, layer, head]), own))
+            told.append(
+                _sentence(f"{layers[layer]} head {head}", _first_state(states[:, layer, head]), own)
+            )
         elif states[-1, layer, head] != _MISSING:
             others.append((layer, head))
     ended = _of_others(record, states, events, others, bool(told))
@@ -251,7 +317,11 @@ def _sentences(record: xr.Dataset, layers: list[str], states: NDArray[np.int8], 
 
 
 def _first_named(events: list[HeadEvent], layer: int, head: int) -> float:
-    steps = [event.step for event in events if (event.layer, event.head) == (layer, head) and event.name in _FROM_THE_START]
+    steps = [
+        event.step
+        for event in events
+        if (event.layer, event.head) == (layer, head) and event.name in _FROM_THE_START
+    ]
     return min(steps, default=np.inf)
 
 
@@ -259,7 +329,10 @@ def _sentence(who: str, first: str, events: list[HeadEvent]) -> str:
     """Of a head that was in the state `first` to begin with."""
     parts = []
     for place, event in enumerate(events):
-        is_again = np.isfinite(event.before) and event.name in (first, *(other.name for other in events[:place]))
+        is_again = np.isfinite(event.before) and event.name in (
+            first,
+            *(other.name for other in events[:place]),
+        )
         parts.append(_words(events[place - 1] if place else None, event, is_again))
     return f"{who[:1].upper()}{who[1:]} {', '.join(part for part in parts if part)}."
 
@@ -268,7 +341,11 @@ def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
     if event.name == "froze":
         return f"froze at about step {_short(event.step)}"
     if event.name == "uneven":
-        return f"no longer so at step {event.step:.0f}" if before is not None and before.name in _WORDS else ""
+        return (
+            f"no longer so at step {event.step:.0f}"
+            if before is not None and before.name in _WORDS
+            else ""
+        )
     at_place = event.name in PLACE_NAMES
     value = f" ({_decimal(event.value)} of its attention)" if at_place else ""
     if np.isnan(event.before):
@@ -280,24 +357,38 @@ PLACE_NAMES = tuple(STATES[number] for number in PLACES.values())
 
 
 def _of_others(
-    record: xr.Dataset, states: NDArray[np.int8], events: list[HeadEvent], others: list[tuple[int, int]], some_told: bool
+    record: xr.Dataset,
+    states: NDArray[np.int8],
+    events: list[HeadEvent],
+    others: list[tuple[int, int]],
+    some_told: bool,
 ) -> list[str]:
-    """How the other heads that are known at the end ended, how many of them froze, and whether anything collapsed."""
+    """How the other heads that are known at the end ended, how many of them froze, and whether
+    anything collapsed.
+    """
     sentences = []
     if others:
         last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
         kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
-        which = f"Of the other {len(others)}, at the end" if some_told else "No head attends to one place. At the end"
+        which = (
+            f"Of the other {len(others)}, at the end"
+            if some_told
+            else "No head attends to one place. At the end"
+        )
         sentences.append(f"{which}: {kinds}; {_of_movement(record, events, others)}.")
     collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
     return [
         *sentences,
-        f"{len(collapsed)} of {(states >= 0).any(axis=0).sum()} collapsed." if collapsed else "Nothing collapsed.",
+        f"{len(collapsed)} of {(states >= 0).any(axis=0).sum()} collapsed."
+        if collapsed
+        else "Nothing collapsed.",
     ]
 
 
 def _of_movement(record: xr.Dataset, events: list[HeadEvent], heads: list[tuple[int, int]]) -> str:
-    moved = record.moved.values[np.isfinite(record.moved.values)] if "moved" in record else np.empty(0)
+    moved = (
+        record.moved.values[np.isfinite(record.moved.values)] if "moved" in record else np.empty(0)
+    )
     if not moved.size:
         return "movement is not known"
     if not (moved >= FROZEN).any():
@@ -317,7 +408,9 @@ def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
     n_heads = known.any(axis=0).sum()
     if lost.sum() == n_heads:
         return [f"{since} attention is not a number in any head: the run has diverged."]
-    return [f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, or was not run."]
+    return [
+        f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, or was not run."
+    ]
 
 
 def _first_state(states: NDArray[np.int8]) -> str:
@@ -326,7 +419,9 @@ def _first_state(states: NDArray[np.int8]) -> str:
 
 def _of_noise(record: xr.Dataset) -> list[str]:
     """Where there are numbers of the probe itself, and no error of any."""
-    measures = [name for name in ("relative_entropy", "sink_mass", "previous_mass") if name in record]
+    measures = [
+        name for name in ("relative_entropy", "sink_mass", "previous_mass") if name in record
+    ]
     is_known = any(np.isfinite(record[name].values).any() for name in measures)
     if not is_known or any(np.isfinite(_error(record, name)).any() for name in measures):
         return []

@@ -1,8 +1,10 @@
-"""Everything Saccade writes appears whole or not at all: made under a random name beside its place, flushed to disk, then renamed.
+"""Everything Saccade writes appears whole or not at all: made under a random name beside its place,
+flushed to disk, then renamed.
 
-What is replaced is a regular file, or a folder in which Saccade has listed every file; links, devices and pipes are refused.
-A draft is locked by its writer for as long as that lives, so the draft of a killed process can be told from one under way. It is
-removed by the next process that writes there, or looks at all that is there.
+What is replaced is a regular file, or a folder in which Saccade has listed every file; links,
+devices and pipes are refused. A draft is locked by its writer for as long as that lives, so the
+draft of a killed process can be told from one under way. It is removed by the next process that
+writes there, or looks at all that is there.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
+    """A file to write to; it takes the place of `path` when the block ends, and leaves nothing if
+    the block fails.
+    """
     with _in_a_sentence(f"cannot write {path}"):
         _check_file(path)
         _clear_drafts_once(path.parent)
@@ -56,9 +60,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "") -> Iterator[Path]:
-    """A folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails.
+    """A folder to write in; it takes the place of `path` when the block ends, and leaves nothing if
+    the block fails.
 
-    `strange` names a file for which a folder that is there must stay; nothing, if it may be replaced.
+    `strange` names a file for which a folder that is there must stay; nothing, if it may be
+    replaced.
     """
     with _in_a_sentence(f"cannot write to {path}"):
         _check_folder(path, strange)
@@ -72,7 +78,9 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
             _check_folder(path, strange)
             with _locked(path):  # so that nobody clears it away under the draft's name
                 replaced = _move_into_place(draft, path)
-                if replaced is not None and strange(replaced):  # it came after the check: back with it
+                if replaced is not None and strange(
+                    replaced
+                ):  # it came after the check: back with it
                     replaced = _move_into_place(replaced, path)
                     _check_folder(path, strange)
             flush(path.parent)
@@ -84,10 +92,14 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
 
 @contextmanager
 def draft_file(draft: Path, name: str) -> Iterator[BinaryIO]:
-    """A file to write to in a folder that is not yet in its place; both come there whole, or neither."""
+    """A file to write to in a folder that is not yet in its place; both come there whole, or
+    neither.
+    """
     path = draft / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+    )
     with os.fdopen(descriptor, "wb") as file:
         yield file
 
@@ -105,7 +117,9 @@ def write_text(path: Path, text: str) -> None:
 def write_named(path: Path, text: str, *endings: str) -> None:
     """A file that the user names; never over one of another kind, as its name tells."""
     if path.is_file() and path.suffix.lower() not in endings:
-        raise InputError(f"{path} exists, and its name says that it is another kind of file; choose one that ends in {endings[0]}.")
+        raise InputError(
+            f"{path} exists, and its name says that it is another kind of file; choose one that ends in {endings[0]}."
+        )
     write_text(path, text)
 
 
@@ -114,11 +128,15 @@ def write_html(path: Path, text: str) -> None:
 
 
 def as_bytes(text: str) -> bytes:
-    """UTF-8. What has no letter, such as a byte of a file's name that is not UTF-8, is written as JSON and Python write it."""
+    """UTF-8. What has no letter, such as a byte of a file's name that is not UTF-8, is written as
+    JSON and Python write it.
+    """
     return text.encode("utf-8", "backslashreplace")
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+def write_csv(
+    path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None
+) -> None:
     """A table with a header; its columns are those of the first row unless they are named."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, fieldnames=list(*rows[:1]) if columns is None else columns)
@@ -128,8 +146,12 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[s
 
 
 def set_aside(path: Path, name: str) -> None:
-    """Give a file another name in its folder, one that nothing there has, so that it is out of the way but not lost."""
-    names = (path.with_name(f"{name}{f'.{number}' if number else ''}") for number in itertools.count())
+    """Give a file another name in its folder, one that nothing there has, so that it is out of the
+    way but not lost.
+    """
+    names = (
+        path.with_name(f"{name}{f'.{number}' if number else ''}") for number in itertools.count()
+    )
     os.replace(path, next(free for free in names if not kind(free)))
 
 
@@ -143,7 +165,9 @@ def make_folder(path: Path) -> None:
 
 
 def clear_drafts(folder: Path) -> None:
-    """Remove what killed processes left in a folder; what they had only moved out of the way is put back."""
+    """Remove what killed processes left in a folder; what they had only moved out of the way is put
+    back.
+    """
     for draft in list(folder.iterdir()):
         found = _DRAFT.fullmatch(draft.name)
         if found and (lock := lock_of(draft)) is not None:
@@ -166,16 +190,20 @@ def _clear_drafts_once(folder: Path) -> None:
 
 
 def below(folder: Path, unread: list[str] | None = None) -> Iterator[Path]:
-    """All files and folders in a tree, links not followed; `rglob` ends in a RecursionError where folders lie deep.
+    """All files and folders in a tree, links not followed; `rglob` ends in a RecursionError where
+    folders lie deep.
 
-    A folder that cannot be listed is an `OSError`; where there is a list `unread`, a sentence in it.
+    A folder that cannot be listed is an `OSError`; where there is a list `unread`, a sentence in
+    it.
     """
     waiting = [folder]
     while waiting:
         here = waiting.pop()
         try:
             with os.scandir(here) as entries:
-                found = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]
+                found = [
+                    (Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries
+                ]
         except (FileNotFoundError, NotADirectoryError):  # it is gone, or was never there
             continue
         except OSError as error:
@@ -188,7 +216,9 @@ def below(folder: Path, unread: list[str] | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """As far as that is allowed, and also where folders lie so deep that Python's own way ends in a RecursionError."""
+    """As far as that is allowed, and also where folders lie so deep that Python's own way ends in a
+    RecursionError.
+    """
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     for path in (*reversed([*below(folder, [])]), folder):
@@ -197,7 +227,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def recover(folder: Path) -> list[str]:
-    """The same anywhere below a folder, so that what a killed process had moved out of the way is there to be read.
+    """The same anywhere below a folder, so that what a killed process had moved out of the way is
+    there to be read.
 
     What is below it and cannot be listed, in sentences.
     """
@@ -230,7 +261,9 @@ def _check_file(path: Path) -> None:
     if there == "folder":
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if there not in ("", "file"):
-        raise InputError(f"cannot write {path}: it is a {there}, and only regular files are replaced; name another file.")
+        raise InputError(
+            f"cannot write {path}: it is a {there}, and only regular files are replaced; name another file."
+        )
 
 
 def _check_folder(path: Path, strange: Callable[[Path], str]) -> None:
@@ -265,12 +298,16 @@ def kind(path: Path) -> str:
 
 
 def _new_draft(path: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
-    """A locked draft of `path`. One that another writer took for a leftover before it was locked is made again."""
+    """A locked draft of `path`. One that another writer took for a leftover before it was locked is
+    made again.
+    """
     while True:
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
         if (descriptor := make(draft)) is None:
             continue
-        with contextlib.suppress(OSError):  # a file system without locks: nothing is then taken for a leftover either
+        with contextlib.suppress(
+            OSError
+        ):  # a file system without locks: nothing is then taken for a leftover either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if draft.exists():
             return draft, descriptor
@@ -282,7 +319,9 @@ def _new_file(path: Path) -> int:
 
 
 def _new_folder(path: Path) -> int | None:
-    """None if another writer took the folder for a leftover and removed it before it could be opened."""
+    """None if another writer took the folder for a leftover and removed it before it could be
+    opened.
+    """
     path.mkdir()
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -291,7 +330,9 @@ def _new_folder(path: Path) -> int | None:
 
 
 def lock_of(path: Path) -> int | None:
-    """A descriptor that holds the lock of a draft, or of what is to be moved; None while its writer lives, or if it is gone."""
+    """A descriptor that holds the lock of a draft, or of what is to be moved; None while its writer
+    lives, or if it is gone.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -315,7 +356,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    """A file or folder to disk. Folders that may not be listed, and systems that flush no folders, must do without."""
+    """A file or folder to disk. Folders that may not be listed, and systems that flush no folders,
+    must do without.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
@@ -335,7 +378,9 @@ def _flush_all(folder: Path) -> None:
 
 
 def _move_into_place(draft: Path, path: Path) -> Path | None:
-    """The draft under its proper name. Where the folder that was there is now: under the draft's name or as `replaced`."""
+    """The draft under its proper name. Where the folder that was there is now: under the draft's
+    name or as `replaced`.
+    """
     try:
         os.replace(draft, path)
         return None
@@ -357,4 +402,7 @@ def _move_into_place(draft: Path, path: Path) -> Path | None:
 def _exchanged(one: Path, other: Path) -> bool:
     """Whether both names changed places, in one step; not every system can."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    return (
+        rename is not None
+        and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    )

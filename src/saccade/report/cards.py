@@ -1,7 +1,9 @@
-"""A card for each result of a page about several: a picture, the finding in one sentence, how its claims came out.
+"""A card for each result of a page about several: a picture, the finding in one sentence, how its
+claims came out.
 
-A card is a `<details>`: it opens to the figure, the record over time and the claims (`web/cards.js`), and can be read without
-JavaScript. Cards stand under the theory that they are about, in the order of the results; the menu lists them.
+A card is a `<details>`: it opens to the figure, the record over time and the claims
+(`web/cards.js`), and can be read without JavaScript. Cards stand under the theory that they are
+about, in the order of the results; the menu lists them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ def parts(results: list[Result]) -> dict[str, list[tuple[int, Result]]]:
     found: dict[str, list[tuple[int, Result]]] = {}
     for place, result in enumerate(results):
         watched = result.record is not None and is_watched(result.record)
-        found.setdefault(str(result.about.get("part") or (_RUNS if watched else _OTHERS)), []).append((place, result))
+        found.setdefault(
+            str(result.about.get("part") or (_RUNS if watched else _OTHERS)), []
+        ).append((place, result))
     return found
 
 
@@ -35,12 +39,18 @@ def cards(results: list[Result], bodies: list[str]) -> str:
 
 
 def menu(results: list[Result]) -> str:
-    """Links to every card, by heading. It comes after the cards, so that a keyboard reaches them first."""
+    """Links to every card, by heading. It comes after the cards, so that a keyboard reaches them
+    first.
+    """
     groups = "".join(
         f'<p><a href="#part-{number}">{escape(name)}</a></p><ul>{"".join(_link(place, result) for place, result in members)}</ul>'
         for number, (name, members) in enumerate(parts(results).items())
     )
-    claims = '<p><a href="#claims">All claims</a></p>' if any(result.claims for result in results) else ""
+    claims = (
+        '<p><a href="#claims">All claims</a></p>'
+        if any(result.claims for result in results)
+        else ""
+    )
     return f'<nav class="menu" aria-label="Experiments">{groups}{claims}</nav>'
 
 
@@ -61,11 +71,15 @@ def _card(place: int, result: Result, body: str) -> str:
 
 
 def strip(result: Result) -> str:
-    """How many claims there are of each kind, as a bar and in the words of the README; nothing where nothing is claimed."""
+    """How many claims there are of each kind, as a bar and in the words of the README; nothing
+    where nothing is claimed.
+    """
     kinds = [kind_of(claim) for claim in result.claims]
     found = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
     if not found:
         return ""
-    pieces = "".join(f'<i class="strip-{kind}" style="flex-grow:{count}"></i>' for kind, count in found.items())
+    pieces = "".join(
+        f'<i class="strip-{kind}" style="flex-grow:{count}"></i>' for kind, count in found.items()
+    )
     words = tally(result.claims)
     return f'<span class="strip" aria-hidden="true">{pieces}</span><span class="strip-words">{words}</span>'

@@ -1,6 +1,8 @@
-"""The claims as a table in HTML: one row each, sorted, filtered and opened by `web/claims.js`; it can be read without it.
+"""The claims as a table in HTML: one row each, sorted, filtered and opened by `web/claims.js`; it
+can be read without it.
 
-A claim is shown with its equations: the formula of its statement, and for an erratum both of its forms.
+A claim is shown with its equations: the formula of its statement, and for an erratum both of its
+forms.
 
 | kind     | verdict                                                                    |
 |----------|----------------------------------------------------------------------------|
@@ -71,12 +73,16 @@ def _verdicts(results: list[Result]) -> str:
 
 
 def _tile(kind: str, count: int) -> str:
-    button = f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
+    button = (
+        f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
+    )
     return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
 
 
 def claims_of(results: list[Result]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """What a page knows of claims, and what it shows: tiles of verdicts, the table with its heading, equations that rows copy."""
+    """What a page knows of claims, and what it shows: tiles of verdicts, the table with its
+    heading, equations that rows copy.
+    """
     alone = len(results) == 1
     return _claim_data(results), {
         "verdicts": _verdicts(results),
@@ -93,22 +99,35 @@ def _claims_table(results: list[Result]) -> str:
     claims = [(result, claim) for result in results for claim in result.claims]
     if not claims:
         return ""
-    head = "".join(f'<th scope="col" data-column="{place}">{name}</th>' for place, name in enumerate(_COLUMNS))
-    body = "".join(_row(number, result.name if len(results) > 1 else "", claim) for number, (result, claim) in enumerate(claims))
+    head = "".join(
+        f'<th scope="col" data-column="{place}">{name}</th>' for place, name in enumerate(_COLUMNS)
+    )
+    body = "".join(
+        _row(number, result.name if len(results) > 1 else "", claim)
+        for number, (result, claim) in enumerate(claims)
+    )
     return f'<table id="claims-table" class="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _sources(results: list[Result]) -> str:
     """The sources of the claims on the page, each once; one that we do not know appears as its key."""
-    names = dict.fromkeys(theorem(claim).split(",")[0] for result in results for claim in result.claims)
+    names = dict.fromkeys(
+        theorem(claim).split(",")[0] for result in results for claim in result.claims
+    )
     ordered = [name for name in (*_SOURCES, *names) if name in names]
-    return escape(f"Sources: {'; '.join(_SOURCES.get(name, name) for name in dict.fromkeys(ordered))}.")
+    return escape(
+        f"Sources: {'; '.join(_SOURCES.get(name, name) for name in dict.fromkeys(ordered))}."
+    )
 
 
 def _equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
     found = dict(equation_of(claim) for result in results for claim in result.claims)
-    return "".join(f'<template data-equation="{escape(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)
+    return "".join(
+        f'<template data-equation="{escape(key)}">{_lines(lines)}</template>'
+        for key, lines in found.items()
+        if key
+    )
 
 
 def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
@@ -127,13 +146,18 @@ def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
 
 
 def _lines(lines: list[tuple[str, str]]) -> str:
-    return "".join(f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>' for name, markup in lines)
+    return "".join(
+        f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
+        for name, markup in lines
+    )
 
 
 def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     """A claim; `result` is the name to show under it, empty where all claims are of one."""
     kind = kind_of(claim)
-    under = "".join(f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words)
+    under = "".join(
+        f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words
+    )
     surprise = "surprise: " if kind == "surprise" else ""
     cells = [
         f'<td class="claim"><span class="claim-text">{escape(claim["title"])}</span>{under}</td>',
@@ -148,9 +172,12 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
 def _settings(claim: dict[str, Any]) -> str:
     """The case of a claim: `law zipf-6, rate 0.5`; of a control, what it breaks."""
     settings = [
-        f"{name} {numeral(value, 'g')}" if isinstance(value, float) else f"{name} {value}" for name, value in claim["case"].items()
+        f"{name} {numeral(value, 'g')}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in claim["case"].items()
     ]
-    return ", ".join([*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])])
+    return ", ".join(
+        [*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])]
+    )
 
 
 def theorem(claim: dict[str, Any]) -> str:
@@ -159,7 +186,9 @@ def theorem(claim: dict[str, Any]) -> str:
 
 
 def equation_of(claim: dict[str, Any]) -> tuple[str, Lines]:
-    """A key that claims with the same equations share, and the equations; both empty if the statement has none."""
+    """A key that claims with the same equations share, and the equations; both empty if the
+    statement has none.
+    """
     statement, key = claim["statement"], theorem(claim)
     lines = shown(statement["formula"])
     for erratum in statement["errata"]:

@@ -1,7 +1,8 @@
-"""The figure of a result for a paper: in the width of its column, as PDF or SVG, with the caller's fonts.
+"""The figure of a result for a paper: in the width of its column, as PDF or SVG, with the caller's
+fonts.
 
-Letters keep their size however narrow the column is; panels go below each other instead. Fonts and their size are those of the
-caller's `matplotlibrc`, or of `matplotlib.rc_context` around the call.
+Letters keep their size however narrow the column is; panels go below each other instead. Fonts and
+their size are those of the caller's `matplotlibrc`, or of `matplotlib.rc_context` around the call.
 """
 
 from __future__ import annotations
@@ -20,23 +21,36 @@ from saccade.report.sources import results_of
 FORMATS = ("pdf", "svg", "png", "eps")
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
 _WIDTHS = (1.0, 40.0)  # inches
-_PLACES = (Path("results"), Path("results/own"))  # where `saccade reproduce` and `saccade run` leave their results
+_PLACES = (
+    Path("results"),
+    Path("results/own"),
+)  # where `saccade reproduce` and `saccade run` leave their results
 
 
-def write_figure(source: str | Path, out: str | Path, width: str | float = 3.3, panels: Sequence[int] = ()) -> Path:
-    """Draw the panels of one result, all or those of these numbers, `width` inches wide (or "84mm"), into the file `out`."""
+def write_figure(
+    source: str | Path, out: str | Path, width: str | float = 3.3, panels: Sequence[int] = ()
+) -> Path:
+    """Draw the panels of one result, all or those of these numbers, `width` inches wide (or
+    "84mm"), into the file `out`.
+    """
     out = Path(out)
     form = checked_choice("format", out.suffix.lower().removeprefix("."), FORMATS)
     found = results_of([folder_of(source)])
     rows = [spec for result in found for row in result.panels for spec in row]
     if len(found) > 1 or not rows:
-        what = f"holds {len(found)} results; name one of them" if len(found) > 1 else "has no panels to draw"
+        what = (
+            f"holds {len(found)} results; name one of them"
+            if len(found) > 1
+            else "has no panels to draw"
+        )
         raise InputError(f"{source} {what}.")
     for number in panels:
         if not 1 <= number <= len(rows):
             raise InputError(f"`panels` must be numbers from 1 to {len(rows)}; got {number}.")
     chosen = [rows[number - 1] for number in panels] or rows
-    with rc_context({"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "saccade"}):  # letters stay letters
+    with rc_context(
+        {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "saccade"}
+    ):  # letters stay letters
         figure = draw_panels([chosen], inches(width))
         with whole_file(out) as file:
             figure.savefig(file, format=form, dpi=300)
@@ -61,5 +75,7 @@ def inches(width: str | float) -> float:
     value = float(parts[1]) * _INCHES[parts[2] or "in"] if parts else 0.0
     low, high = _WIDTHS
     if not low <= value <= high:
-        raise InputError(f"`width` must be a length from {low:g} to {high:g} inches, such as 3.3in, 84mm or 240pt; got {width}.")
+        raise InputError(
+            f"`width` must be a length from {low:g} to {high:g} inches, such as 3.3in, 84mm or 240pt; got {width}."
+        )
     return value

@@ -1,6 +1,8 @@
-"""Charts drawn by Matplotlib, without a browser or a window: the page's figures (`specs.still`) and the panels of an experiment.
+"""Charts drawn by Matplotlib, without a browser or a window: the page's figures (`specs.still`) and
+the panels of an experiment.
 
-Both are plain dictionaries of kind line, bars, heat or timeline; `web/charts.js` draws the same ones on a page.
+Both are plain dictionaries of kind line, bars, heat or timeline; `web/charts.js` draws the same
+ones on a page.
 """
 
 from __future__ import annotations
@@ -63,27 +65,39 @@ def draw(spec: dict[str, Any], moment: float | None = None) -> Figure:
     return figure
 
 
-def draw_panels(rows: list[list[dict[str, Any]]], width: float | None = None, height: float | None = None) -> Figure:
+def draw_panels(
+    rows: list[list[dict[str, Any]]], width: float | None = None, height: float | None = None
+) -> Figure:
     """Rows of panels, in inches; as large as they need if no size is given.
 
-    In a figure too narrow for a row, the row is broken into several. A figure so small that nothing could be read is made larger.
+    In a figure too narrow for a row, the row is broken into several. A figure so small that nothing
+    could be read is made larger.
     """
     columns = _columns(rows, width, height)
-    broken = [row[start : start + columns] for row in rows for start in range(0, len(row), columns)] or [[]]
+    broken = [
+        row[start : start + columns] for row in rows for start in range(0, len(row), columns)
+    ] or [[]]
     width = max(width or _WIDTH * columns, _SMALLEST * _READABLE_WIDTH * columns)
-    height = max(height or len(broken) * min(_HEIGHT, width / columns), _SMALLEST * _READABLE_HEIGHT * len(broken))
+    height = max(
+        height or len(broken) * min(_HEIGHT, width / columns),
+        _SMALLEST * _READABLE_HEIGHT * len(broken),
+    )
     cell = _cell(width / columns, height / len(broken))
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.add_gridspec(len(broken), columns)
     for place, row in enumerate(broken):
         for column, spec in enumerate(row):
             last = column == len(row) - 1
-            _panel(figure.add_subplot(grid[place, column : None if last else column + 1]), spec, cell)
+            _panel(
+                figure.add_subplot(grid[place, column : None if last else column + 1]), spec, cell
+            )
     return figure
 
 
 def _columns(rows: list[list[dict[str, Any]]], width: float | None, height: float | None) -> int:
-    """How many panels stand side by side: as many as can be read; in a figure of a given size, as makes them most readable."""
+    """How many panels stand side by side: as many as can be read; in a figure of a given size, as
+    makes them most readable.
+    """
     most = max((len(row) for row in rows), default=1) or 1
     if width is None:
         return most
@@ -92,7 +106,9 @@ def _columns(rows: list[list[dict[str, Any]]], width: float | None, height: floa
 
     def readable(columns: int) -> float:
         n_rows = sum(math.ceil(len(row) / columns) for row in rows)
-        return min(1.0, width / columns / _READABLE_WIDTH, height / max(1, n_rows) / _READABLE_HEIGHT)
+        return min(
+            1.0, width / columns / _READABLE_WIDTH, height / max(1, n_rows) / _READABLE_HEIGHT
+        )
 
     return max(range(most, 0, -1), key=readable)
 
@@ -112,10 +128,14 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
             (spec["y"]["label"], cell.height),
         )
     )
-    axes.set_title(title, loc="left", y=1.0, fontsize=1.1 * cell.letters, parse_math=False)  # no ticks on top to look out for
+    axes.set_title(
+        title, loc="left", y=1.0, fontsize=1.1 * cell.letters, parse_math=False
+    )  # no ticks on top to look out for
     axes.set_xlabel(across, fontsize=cell.letters, parse_math=False)
     axes.set_ylabel(up, fontsize=cell.letters, parse_math=False)
-    {"line": _line, "bars": _bars, "heat": _heat, "timeline": _timeline}[spec["kind"]](axes, spec, cell)
+    {"line": _line, "bars": _bars, "heat": _heat, "timeline": _timeline}[spec["kind"]](
+        axes, spec, cell
+    )
 
 
 def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
@@ -131,47 +151,77 @@ def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         colour = colour_of(series, index, len(spec["series"]))
         across = _shown(series["x"], x.get("log"))
         if series.get("low") is not None:
-            axes.fill_between(across, _shown(series["low"]), _shown(series["high"]), color=colour, alpha=0.2, lw=0)
+            axes.fill_between(
+                across, _shown(series["low"]), _shown(series["high"]), color=colour, alpha=0.2, lw=0
+            )
         style = _STYLES[series.get("style", "line")]
-        (named[index],) = axes.plot(across, _shown(series["y"], y.get("log")), color=colour, lw=1.4, **style)
+        (named[index],) = axes.plot(
+            across, _shown(series["y"], y.get("log")), color=colour, lw=1.4, **style
+        )
     for place, band in enumerate(spec.get("bands", ())):
-        axes.axvspan(band["from"], band["to"], color=categorical(0), alpha=0.06 + 0.06 * (place % 2), lw=0)
+        axes.axvspan(
+            band["from"], band["to"], color=categorical(0), alpha=0.06 + 0.06 * (place % 2), lw=0
+        )
     if x.get("places"):
         labels = [place["label"] for place in x["places"]]
         _names(axes, "x", [place["at"] for place in x["places"]], labels, cell)
     _rules(axes, spec, cell)
-    _legend(axes, spec, [(named[index], series["name"]) for index, series in enumerate(spec["series"])], cell)
+    _legend(
+        axes,
+        spec,
+        [(named[index], series["name"]) for index, series in enumerate(spec["series"])],
+        cell,
+    )
 
 
 def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     groups, places = spec["groups"], np.arange(len(spec["labels"]))
     is_stacked = bool(spec.get("stacked"))
     width = 0.8 if is_stacked else 0.8 / max(1, len(groups))
-    up, down = np.zeros(len(places)), np.zeros(len(places))  # how high the stacks are, above and below zero
+    up, down = (
+        np.zeros(len(places)),
+        np.zeros(len(places)),
+    )  # how high the stacks are, above and below zero
     named: list[tuple[Any, str]] = []
     for index, group in enumerate(groups):
         heights = _shown(group["values"])
         shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
         bottom = np.where(heights < 0, down, up) if is_stacked else None
-        colour = COMMON if group.get("tone", 0) is None else colour_of(group, index, len(groups))  # black would hide all others
-        colours = [colour if tone is None else colour_of(tone, 0, 1) for tone in group["tones"]] if group.get("tones") else colour
+        colour = (
+            COMMON if group.get("tone", 0) is None else colour_of(group, index, len(groups))
+        )  # black would hide all others
+        colours = (
+            [colour if tone is None else colour_of(tone, 0, 1) for tone in group["tones"]]
+            if group.get("tones")
+            else colour
+        )
         axes.bar(places + shift, heights, width, bottom=bottom, color=colours)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
-        named += [] if group.get("tones") and len(groups) == 1 else [(Patch(color=colour), group["name"])]
+        named += (
+            []
+            if group.get("tones") and len(groups) == 1
+            else [(Patch(color=colour), group["name"])]
+        )
     named += [(Patch(color=colour_of(role, 0, 1)), role["name"]) for role in spec.get("roles", ())]
     for index, group in enumerate(groups):
         if group.get("ghost") is not None:
             shift = (index - (len(groups) - 1) / 2) * width
-            outlines = axes.bar(places + shift, _shown(group["ghost"]), width, fill=False, ls="--", lw=0.8)
+            outlines = axes.bar(
+                places + shift, _shown(group["ghost"]), width, fill=False, ls="--", lw=0.8
+            )
             named += [] if index else [(outlines, spec.get("ghostName", "theory"))]
-    for level in spec.get("levels", ()):  # named in the legend: beside its line a name would lie on bars
+    for level in spec.get(
+        "levels", ()
+    ):  # named in the legend: beside its line a name would lie on bars
         named.append((axes.axhline(level["y"], **_RULE), level["label"]))
     _names(axes, "x", places, spec["labels"], cell)
     _rules(axes, spec | {"levels": ()}, cell)
     _legend(axes, spec, _ends_of_shades(groups, named), cell)
 
 
-def _ends_of_shades(groups: list[dict[str, Any]], named: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
+def _ends_of_shades(
+    groups: list[dict[str, Any]], named: list[tuple[Any, str]]
+) -> list[tuple[Any, str]]:
     """Of many groups from light to dark only the first and the last are named."""
     shaded = [place for place, group in enumerate(groups) if "shade" in group]
     hidden = set(shaded[1:-1]) if len(shaded) > 4 else set()
@@ -181,13 +231,28 @@ def _ends_of_shades(groups: list[dict[str, Any]], named: list[tuple[Any, str]]) 
 def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     cells = _shown(spec["values"]).reshape(spec["rows"], spec["columns"])
     scale = _MAPS[spec["scale"]]
-    told = _shown(spec["outline"]).reshape(cells.shape) if "outline" in spec else np.full(cells.shape, np.nan)
+    told = (
+        _shown(spec["outline"]).reshape(cells.shape)
+        if "outline" in spec
+        else np.full(cells.shape, np.nan)
+    )
     under = np.where(np.isfinite(told), told, cells)
-    image = axes.imshow(under, cmap=scale, vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest")
-    for row, column in np.argwhere(np.isfinite(told)):  # the run inside a dashed line, theory outside
+    image = axes.imshow(
+        under,
+        cmap=scale,
+        vmin=spec["min"],
+        vmax=spec["max"],
+        aspect="auto",
+        interpolation="nearest",
+    )
+    for row, column in np.argwhere(
+        np.isfinite(told)
+    ):  # the run inside a dashed line, theory outside
         colour = image.to_rgba(cells[row, column])
         ink = "black" if cells[row, column] > 0.45 * spec["min"] + 0.55 * spec["max"] else "white"
-        axes.add_patch(Rectangle((column - 0.32, row - 0.32), 0.64, 0.64, fc=colour, ec=ink, ls="--", lw=0.6))
+        axes.add_patch(
+            Rectangle((column - 0.32, row - 0.32), 0.64, 0.64, fc=colour, ec=ink, ls="--", lw=0.6)
+        )
     _names(axes, "x", np.arange(spec["columns"]), spec["x"]["ticks"], cell)
     _names(axes, "y", np.arange(spec["rows"]), spec["y"]["ticks"], cell)
     bar = axes.figure.colorbar(image, ax=axes, format=Plain(useOffset=False))
@@ -211,7 +276,9 @@ def _limits(axis: dict[str, Any], set_limits: Any) -> None:
 
 
 def _rules(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
-    """Horizontal lines (levels) and vertical ones (marks), the ends of the axes, and then the words of the lines."""
+    """Horizontal lines (levels) and vertical ones (marks), the ends of the axes, and then the words
+    of the lines.
+    """
     for level in spec.get("levels", ()):
         axes.axhline(level["y"], **_RULE)
     for mark in spec.get("marks", ()):
@@ -222,15 +289,24 @@ def _rules(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
 
 
 def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) -> None:
-    """Names along an axis: as many as fit; too wide to stand side by side, they are broken between words, or else slanted."""
+    """Names along an axis: as many as fit; too wide to stand side by side, they are broken between
+    words, or else slanted.
+    """
     letters, inches = 0.75 * cell.letters, _PLOT * (cell.width if along == "x" else cell.height)
     step = max(1, math.ceil(len(labels) * 1.4 * letters / 72 / inches))
     shown = [label if len(label) <= 28 else f"{label[:27]}…" for label in map(str, labels[::step])]
-    room = int(inches / max(1, len(shown)) * 72 / (_LETTER * letters)) - 1  # letters below each place
-    broken = [textwrap.fill(label, max(1, room), break_long_words=False, max_lines=3, placeholder="…") for label in shown]
+    room = (
+        int(inches / max(1, len(shown)) * 72 / (_LETTER * letters)) - 1
+    )  # letters below each place
+    broken = [
+        textwrap.fill(label, max(1, room), break_long_words=False, max_lines=3, placeholder="…")
+        for label in shown
+    ]
     wide = along == "x" and any(len(line) > room for label in broken for line in label.splitlines())
     shown = broken if along == "x" and not wide else shown
-    slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if wide else {}
+    slant: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if wide else {}
+    )
     axis = axes.xaxis if along == "x" else axes.yaxis
     axis.set_ticks(list(places)[::step], shown, fontsize=letters, parse_math=False, **slant)
     axis.set_ticks([], minor=True)
@@ -239,31 +315,48 @@ def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) 
 def _legend(axes: Axes, spec: dict[str, Any], drawn: list[tuple[Any, str]], cell: _Cell) -> None:
     """Names that the title does not say already."""
     # A leading underscore would hide a name from the legend.
-    named = [(artist, str(name).lstrip("_")) for artist, name in drawn if str(name).lstrip("_") not in ("", spec["title"])]
+    named = [
+        (artist, str(name).lstrip("_"))
+        for artist, name in drawn
+        if str(name).lstrip("_") not in ("", spec["title"])
+    ]
     if not named:
         return
     artists, names = zip(*named, strict=True)
     columns = 2 if len(named) > 6 and cell.width > _READABLE_WIDTH else 1
-    legend = axes.legend(artists, names, fontsize=0.75 * cell.letters, ncols=columns, loc="best", framealpha=0.7)
+    legend = axes.legend(
+        artists, names, fontsize=0.75 * cell.letters, ncols=columns, loc="best", framealpha=0.7
+    )
     for words in legend.get_texts():
         words.set_parse_math(False)
 
 
 def _shown(values: Any, log: Any = False) -> np.ndarray:
-    """Numbers that can be drawn: what is not finite is missing, and so is what a logarithmic axis has no place for."""
+    """Numbers that can be drawn: what is not finite is missing, and so is what a logarithmic axis
+    has no place for.
+    """
     array = np.asarray(values, dtype=np.float64)
-    return np.where(np.isfinite(array) & ((array > 0) | (not log) | ((array == 0) & (log == "zero"))), array, np.nan)
+    return np.where(
+        np.isfinite(array) & ((array > 0) | (not log) | ((array == 0) & (log == "zero"))),
+        array,
+        np.nan,
+    )
 
 
-def _add_notes(axes: Axes, spec: dict[str, Any], letters: float, inches: tuple[float, float]) -> None:
-    """Labels of levels (horizontal) and marks (vertical, turned), each by its line where it covers least of what is drawn.
+def _add_notes(
+    axes: Axes, spec: dict[str, Any], letters: float, inches: tuple[float, float]
+) -> None:
+    """Labels of levels (horizontal) and marks (vertical, turned), each by its line where it covers
+    least of what is drawn.
 
     In letters of so many points; `inches`: size of the plot.
     """
     axes.get_ylim()  # Matplotlib settles the ends of the axes only when asked
     taken = _taken(axes)
     for key, along, across in (("levels", 0, 1), ("marks", 1, 0)):
-        transform = (axes.get_yaxis_transform() if along == 0 else axes.get_xaxis_transform()) - axes.transAxes
+        transform = (
+            axes.get_yaxis_transform() if along == 0 else axes.get_xaxis_transform()
+        ) - axes.transAxes
         for rule in spec.get(key, ()):
             place = rule["y" if along == 0 else "x"]
             line = transform.transform((place, place))[across]
@@ -275,35 +368,69 @@ def _add_notes(axes: Axes, spec: dict[str, Any], letters: float, inches: tuple[f
             corner = _freest(line, size, along, taken)
             taken = np.vstack([taken, [*corner, *(corner + size)]])
             x, y = corner + size / 2
-            how: dict[str, Any] = {"fontsize": letters, "color": "0.25", "ha": "center", "va": "center", "parse_math": False}
+            how: dict[str, Any] = {
+                "fontsize": letters,
+                "color": "0.25",
+                "ha": "center",
+                "va": "center",
+                "parse_math": False,
+            }
             halo = [withStroke(linewidth=2, foreground="white")]
-            axes.text(x, y, rule["label"], transform=axes.transAxes, rotation=90 * along, path_effects=halo, **how)
+            axes.text(
+                x,
+                y,
+                rule["label"],
+                transform=axes.transAxes,
+                rotation=90 * along,
+                path_effects=halo,
+                **how,
+            )
 
 
 def _taken(axes: Axes) -> np.ndarray:
-    """What is drawn, as boxes (left, bottom, right, top) in shares of the panel: bars, and points close together along lines."""
+    """What is drawn, as boxes (left, bottom, right, top) in shares of the panel: bars, and points
+    close together along lines.
+    """
     boxes = [np.empty((0, 4))]
     for line in axes.get_lines():
         ends = (line.get_transform() - axes.transAxes).transform(line.get_xydata())
         if line.get_linestyle() != "None":
-            share = np.linspace(0, 1, max(2, min(_STEPS, _MOST_POINTS // max(1, len(ends)))))[:, None, None]
+            share = np.linspace(0, 1, max(2, min(_STEPS, _MOST_POINTS // max(1, len(ends)))))[
+                :, None, None
+            ]
             ends = ((1 - share) * ends[:-1] + share * ends[1:]).reshape(-1, 2)
         boxes.append(np.hstack([ends, ends]))
-    bars = [bar.get_window_extent().transformed(axes.transAxes.inverted()).extents for bar in axes.patches]
+    bars = [
+        bar.get_window_extent().transformed(axes.transAxes.inverted()).extents
+        for bar in axes.patches
+    ]
     found = np.vstack([*boxes, *bars])
     return found[np.isfinite(found).all(axis=1)]
 
 
 def _freest(line: float, size: np.ndarray, along: int, taken: np.ndarray) -> np.ndarray:
-    """Lower left corner of the words: by their line, on one side or the other, at its near end, its far end or in between."""
+    """Lower left corner of the words: by their line, on one side or the other, at its near end, its
+    far end or in between.
+    """
 
     def covered(corner: np.ndarray) -> float:
         if corner.min() < 0 or (corner + size).max() > 1:
             return np.inf
-        return float(((taken[:, :2] <= corner + size + _POINT) & (taken[:, 2:] >= corner - _POINT)).all(axis=1).sum())
+        return float(
+            ((taken[:, :2] <= corner + size + _POINT) & (taken[:, 2:] >= corner - _POINT))
+            .all(axis=1)
+            .sum()
+        )
 
     last = 1 - _GAP - size[along]
-    starts = (_GAP, last, *np.linspace(_GAP, last, _PLACES)[1:-1])  # legends are more often at the far end
+    starts = (
+        _GAP,
+        last,
+        *np.linspace(_GAP, last, _PLACES)[1:-1],
+    )  # legends are more often at the far end
     sides = (line + _GAP, line - _GAP - size[1 - along])
-    corners = [np.array([start, side][:: 1 - 2 * along]) for start, side in itertools.product(starts, sides[:: 1 - 2 * along])]
+    corners = [
+        np.array([start, side][:: 1 - 2 * along])
+        for start, side in itertools.product(starts, sides[:: 1 - 2 * along])
+    ]
     return min(corners, key=covered)

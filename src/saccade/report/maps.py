@@ -1,8 +1,9 @@
 """Attention over the words of a text: the kept maps of a watched record, small enough for a page.
 
-The maps of 200 looks at 144 heads are gigabytes; a page carries as many looks as fit `ROOM`, the last and the first before those
-between, each in a piece of its own that is unpacked when it is looked at. Of texts longer than `ALL_ROWS` it may leave out rows.
-Tokens: the record's coordinate `map_token` (sequence, key), or `map_tokens` in its configuration, else their places.
+The maps of 200 looks at 144 heads are gigabytes; a page carries as many looks as fit `ROOM`, the
+last and the first before those between, each in a piece of its own that is unpacked when it is
+looked at. Of texts longer than `ALL_ROWS` it may leave out rows. Tokens: the record's coordinate
+`map_token` (sequence, key), or `map_tokens` in its configuration, else their places.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _MOST_KEYS = 1024  # tokens of a text that a page shows
 
 
 def text_map(record: xr.Dataset, room: int = ROOM) -> dict[str, Any] | None:
-    """Tokens and packed maps (sequence, layer, head, query, key) of some looks; None if the record has no maps."""
+    """Tokens and packed maps (sequence, layer, head, query, key) of some looks; None if the record
+    has no maps.
+    """
     if "attention_map" not in record or record.attention_map.dims[-2:] != ("map_query", "key"):
         return None
     maps = record.attention_map.values[..., :_MOST_KEYS]
@@ -51,7 +54,10 @@ def _kept_rows(maps: np.ndarray, room: int) -> np.ndarray:
     rows = np.arange(n_rows)
     cost = len(packed_map(maps[-1])["data"])
     while maps.shape[-1] > ALL_ROWS and cost * _LEAST_LOOKS > room and len(rows) > _LEAST_ROWS:
-        rows, cost = np.unique(np.linspace(0, n_rows - 1, len(rows) // 2).round().astype(int)), cost // 2
+        rows, cost = (
+            np.unique(np.linspace(0, n_rows - 1, len(rows) // 2).round().astype(int)),
+            cost // 2,
+        )
     return rows
 
 
@@ -103,4 +109,6 @@ def _caption(record: xr.Dataset, n_looks: int, n_rows: int, n_keys: int) -> str:
         parts.append(f"{n_rows} of {whole[-2]} query rows")
     if n_keys < whole[-1]:
         parts.append(f"the first {n_keys} of {whole[-1]} tokens")
-    return f"To keep the page small it has {', '.join(parts)}; all are in the record." if parts else ""
+    return (
+        f"To keep the page small it has {', '.join(parts)}; all are in the record." if parts else ""
+    )

@@ -1,7 +1,9 @@
-r"""LaTeX to MathML, for the subset that the statements use: an offline page has no other way to show formulas.
+r"""LaTeX to MathML, for the subset that the statements use: an offline page has no other way to
+show formulas.
 
-Indices, powers, primes, `\frac`, `\sqrt`, `\text`, `\mathrm`, accents, sums with what they run over, and the symbols of `_SYMBOLS`.
-A command that is not known is an error, so that nothing is lost in silence.
+Indices, powers, primes, `\frac`, `\sqrt`, `\text`, `\mathrm`, accents, sums with what they run
+over, and the symbols of `_SYMBOLS`. A command that is not known is an error, so that nothing is
+lost in silence.
 """
 
 from __future__ import annotations
@@ -11,15 +13,76 @@ import re
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S")
 _GREEK = {  # and ℓ
-    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "zeta": "ζ", "eta": "η", "theta": "θ", "iota": "ι"},
+    **{
+        "alpha": "α",
+        "beta": "β",
+        "gamma": "γ",
+        "delta": "δ",
+        "epsilon": "ϵ",
+        "zeta": "ζ",
+        "eta": "η",
+        "theta": "θ",
+        "iota": "ι",
+    },
     "ell": "ℓ",
-    **{"kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "ϕ"},
-    **{"chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω"},
+    **{
+        "kappa": "κ",
+        "lambda": "λ",
+        "mu": "μ",
+        "nu": "ν",
+        "xi": "ξ",
+        "pi": "π",
+        "rho": "ρ",
+        "sigma": "σ",
+        "tau": "τ",
+        "phi": "ϕ",
+    },
+    **{
+        "chi": "χ",
+        "psi": "ψ",
+        "omega": "ω",
+        "Gamma": "Γ",
+        "Delta": "Δ",
+        "Theta": "Θ",
+        "Phi": "Φ",
+        "Psi": "Ψ",
+        "Omega": "Ω",
+    },
 }
 _SYMBOLS = {
-    **{"le": "≤", "ge": "≥", "ll": "≪", "gg": "≫", "ne": "≠", "approx": "≈", "sim": "∼", "lesssim": "≲", "propto": "∝", "in": "∈"},
-    **{"to": "→", "Rightarrow": "⇒", "circ": "∘", "cdot": "·", "times": "×", "pm": "±", "mid": "|", "top": "⊤", "perp": "⊥"},
-    **{"parallel": "∥", "langle": "⟨", "rangle": "⟩", "partial": "∂", "infty": "∞", "ldots": "…", "sum": "∑", "int": "∫"},
+    **{
+        "le": "≤",
+        "ge": "≥",
+        "ll": "≪",
+        "gg": "≫",
+        "ne": "≠",
+        "approx": "≈",
+        "sim": "∼",
+        "lesssim": "≲",
+        "propto": "∝",
+        "in": "∈",
+    },
+    **{
+        "to": "→",
+        "Rightarrow": "⇒",
+        "circ": "∘",
+        "cdot": "·",
+        "times": "×",
+        "pm": "±",
+        "mid": "|",
+        "top": "⊤",
+        "perp": "⊥",
+    },
+    **{
+        "parallel": "∥",
+        "langle": "⟨",
+        "rangle": "⟩",
+        "partial": "∂",
+        "infty": "∞",
+        "ldots": "…",
+        "sum": "∑",
+        "int": "∫",
+    },
     **{"{": "{", "}": "}", "|": "‖", "nabla": "∇"},
 }
 _FUNCTIONS = ("exp", "ln", "log", "max", "min", "cos", "sin", "tan", "sup")
@@ -71,7 +134,9 @@ class _Reader:
         power: list[str] = []
         while (mark := self.peek()) in ("_", "^", "'"):
             self.take()
-            (index if mark == "_" else power).append("<mo>′</mo>" if mark == "'" else self.element())
+            (index if mark == "_" else power).append(
+                "<mo>′</mo>" if mark == "'" else self.element()
+            )
         if index or power:
             tag = _INDEXED[bool(index), bool(power)]
             if first == r"\sum":
@@ -106,7 +171,9 @@ class _Reader:
             return f"<mi>{name}</mi>"
         if name in _SPACES:
             return f'<mspace width="{_SPACES[name]}"/>'
-        if name in _ACCENTS:  # not an accent in MathML: fonts without mathematics would put the dot into the letter
+        if (
+            name in _ACCENTS
+        ):  # not an accent in MathML: fonts without mathematics would put the dot into the letter
             return f"<mover>{self.element()}{_ACCENTS[name]}</mover>"
         if name == "frac":
             return f"<mfrac>{self.element()}{self.element()}</mfrac>"
@@ -128,4 +195,10 @@ class _Reader:
 
 def _one(elements: list[str]) -> str:
     """Several elements as one argument, such as primes and a power."""
-    return elements[0] if len(elements) == 1 else f"<mrow>{''.join(elements)}</mrow>" if elements else ""
+    return (
+        elements[0]
+        if len(elements) == 1
+        else f"<mrow>{''.join(elements)}</mrow>"
+        if elements
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""Records show themselves in notebooks: `record.saccade` if made or loaded by Saccade's names, `saccade.show(record)` at any time.
+"""Records show themselves in notebooks: `record.saccade` if made or loaded by Saccade's names,
+`saccade.show(record)` at any time.
 
     record.saccade                            the record's page, in the cell
     record.saccade.figure("loss", seed=3)     one figure of that page, drawn by Matplotlib
@@ -42,8 +43,12 @@ class Shown:
         """Names of all figures of the record."""
         return [figure["name"] for figure in self._specs()]
 
-    def figure(self, name: str | None = None, *, time: float | None = None, **chosen: Any) -> Figure:
-        """One figure, the first if none is named, of one run (`seed=3`), at the last moment that is not after `time`."""
+    def figure(
+        self, name: str | None = None, *, time: float | None = None, **chosen: Any
+    ) -> Figure:
+        """One figure, the first if none is named, of one run (`seed=3`), at the last moment that is
+        not after `time`.
+        """
         from saccade.report.drawn import draw
         from saccade.report.specs import choice_of, still
 
@@ -51,7 +56,11 @@ class Shown:
         spec = specs[checked_choice("figure", name or next(iter(specs), ""), specs)]
         choice = choice_of(spec, **chosen)
         times = spec["time"][tuple(choice)] if spec["time"].ndim > 1 else spec["time"]
-        moment = len(times) - 1 if time is None else max(0, int(np.searchsorted(times, time, side="right")) - 1)
+        moment = (
+            len(times) - 1
+            if time is None
+            else max(0, int(np.searchsorted(times, time, side="right")) - 1)
+        )
         return draw(still(spec, choice, moment), None if time is None else float(times[moment]))
 
     def page(self) -> str:
@@ -67,11 +76,16 @@ class Shown:
         return Path(path)
 
     def assumptions(self, rate: int = 0) -> list[Condition]:
-        """What the theory assumes of this run: `print(condition)` says it, `condition.holds` tells whether it is met. `rate` counts
-        the pairs of learning rates. None for a model of one's own, which no theory here is about.
+        """What the theory assumes of this run: `print(condition)` says it, `condition.holds` tells
+        whether it is met. `rate` counts the pairs of learning rates. None for a model of one's own,
+        which no theory here is about.
         """
         pairs = parsed_json(self._record.attrs.get("assumptions", "[]"), [dict])
-        chosen = pairs[checked_count("rate", rate, low=0, high=len(pairs) - 1)]["conditions"] if pairs else []
+        chosen = (
+            pairs[checked_count("rate", rate, low=0, high=len(pairs) - 1)]["conditions"]
+            if pairs
+            else []
+        )
         return [Condition.of(condition) for condition in chosen]
 
     def losses(self) -> xr.DataArray:
@@ -88,7 +102,8 @@ class Shown:
         return "<a record as a page: .figures() names its figures, .figure(NAME) draws one, .save(FILE) writes the page>"
 
     def _repr_html_(self) -> str:
-        # A frame of its own: neither the notebook's style nor ours reaches into the other, and the page's content policy holds.
+        # A frame of its own: neither the notebook's style nor ours reaches into the other, and the
+        # page's content policy holds.
         page = html.escape(self.page(), quote=True)
         style = f"width:100%;height:{_HEIGHT}px;border:0"
         return f'<iframe title="Saccade record" sandbox="allow-scripts allow-downloads" srcdoc="{page}" style="{style}"></iframe>'

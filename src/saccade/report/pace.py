@@ -1,4 +1,6 @@
-"""How a run is played: most of the time goes where something moves, the rest evenly over its samples, so that rest can be seen."""
+"""How a run is played: most of the time goes where something moves, the rest evenly over its
+samples, so that rest can be seen.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,15 @@ _EVENLY = 0.25  # share of the time that goes evenly over the samples
 
 
 def pace(values: np.ndarray, times: np.ndarray, clock: np.ndarray) -> np.ndarray:
-    """Share of the playing time that is over at each moment of a clock, from 0 to 1, by how far values (time, ...) have moved until
-    then. Times that are not known are left out.
+    """Share of the playing time that is over at each moment of a clock, from 0 to 1, by how far
+    values (time, ...) have moved until then. Times that are not known are left out.
     """
     known, evenly = np.isfinite(times), np.arange(len(clock)) / max(1, len(clock) - 1)
-    way = np.interp(clock, times[known], _travelled(values)[known]) if known.any() else np.zeros(len(clock))
+    way = (
+        np.interp(clock, times[known], _travelled(values)[known])
+        if known.any()
+        else np.zeros(len(clock))
+    )
     return _EVENLY * evenly + (1 - _EVENLY) * way / way[-1] if way[-1] > 0 else evenly
 
 

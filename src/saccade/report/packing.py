@@ -8,8 +8,8 @@
 | float32  | what fits neither, as single precision            | relative, 6e-8                         |
 | float64  | what does not fit single precision                | none                                   |
 
-Missing values have a code of their own. Bytes of equal weight stand together, since they deflate better so.
-The page reads this back in `web/packed.js`.
+Missing values have a code of their own. Bytes of equal weight stand together, since they deflate
+better so. The page reads this back in `web/packed.js`.
 """
 
 from __future__ import annotations
@@ -28,42 +28,59 @@ _MISSING = 65535
 _LARGEST_SINGLE = 3e38
 _SHADES = 254  # of eight bits, likewise
 _MOST_DECADES = 14.0  # that sixteen bits can hold to a relative 1/2,000: ln(1e14) / 65,534
-_OUTLIER = 1e4  # largest over median size above which sixteen bits of the range say nothing of the median
+_OUTLIER = (
+    1e4  # largest over median size above which sixteen bits of the range say nothing of the median
+)
 
 
 def packed(values: Any, time_axis: int | None = None, *, log: bool = False) -> Packed:
-    """An array of numbers; differences are taken along `time_axis`. `log`: small values matter as much as large ones."""
+    """An array of numbers; differences are taken along `time_axis`. `log`: small values matter as
+    much as large ones.
+    """
     array = np.asarray(values, dtype=np.float64)
     mode = _mode(array, log)
     if mode.startswith("float"):
         return _wrapped(array.astype(mode), mode, None, {})
     lowest, highest = _range(np.log(array) if mode == "log16" else array)
     scaled = np.log(array) if mode == "log16" else array
-    return _wrapped(_codes(scaled, lowest, highest), mode, time_axis, {"low": lowest, "high": highest})
+    return _wrapped(
+        _codes(scaled, lowest, highest), mode, time_axis, {"low": lowest, "high": highest}
+    )
 
 
 def packed_times(times: Any) -> Packed:
-    """Times exactly: what is saved beside a number must be the moment it was taken at. With whether they are spread over decades;
-    of runs with clocks of their own, whether the first run is.
+    """Times exactly: what is saved beside a number must be the moment it was taken at. With whether
+    they are spread over decades; of runs with clocks of their own, whether the first run is.
     """
     array = np.asarray(times, dtype=np.float64)
-    return _wrapped(array, "float64", None, {"log": time_scale(array.reshape(-1, array.shape[-1])[0])})
+    return _wrapped(
+        array, "float64", None, {"log": time_scale(array.reshape(-1, array.shape[-1])[0])}
+    )
 
 
 def time_scale(times: np.ndarray) -> bool | str:
-    """Whether an axis for these times has powers of ten: if they are spread over decades, a quarter of them in the first tenth of
-    the range, where even steps have a tenth. "zero" if step 0 comes before them, which then has a place of its own.
+    """Whether an axis for these times has powers of ten: if they are spread over decades, a quarter
+    of them in the first tenth of the range, where even steps have a tenth. "zero" if step 0 comes
+    before them, which then has a place of its own.
     """
     known = times[np.isfinite(times) & (times > 0)]
-    if known.size <= 3 or known.max() / known.min() < 100 or np.quantile(known, 0.25) >= 0.1 * known.max():
+    if (
+        known.size <= 3
+        or known.max() / known.min() < 100
+        or np.quantile(known, 0.25) >= 0.1 * known.max()
+    ):
         return False
     return "zero" if known.min() >= 1 and bool((times == 0).any()) else True
 
 
 def packed_map(weights: Any) -> Packed:
-    """Weights in [0, 1] in a byte each: even steps of the square root, so that small weights are told from none."""
+    """Weights in [0, 1] in a byte each: even steps of the square root, so that small weights are
+    told from none.
+    """
     array = np.asarray(weights, dtype=np.float32)
-    shades = np.round(np.sqrt(np.clip(np.nan_to_num(array, nan=0.0), 0, 1)) * _SHADES).astype(np.uint8)
+    shades = np.round(np.sqrt(np.clip(np.nan_to_num(array, nan=0.0), 0, 1)) * _SHADES).astype(
+        np.uint8
+    )
     shades[np.isnan(array)] = 255
     return _wrapped(shades, "root8", None, {})
 
@@ -83,7 +100,11 @@ def _mode(array: NDArray[np.float64], log: bool) -> str:
         return "float32"
     if log and lowest > 0:
         return "log16" if _fits_log(lowest, largest) else "float32"
-    return "linear16" if (lowest >= 0 and largest <= 1) or largest <= _OUTLIER * _median_size(known) else "float32"
+    return (
+        "linear16"
+        if (lowest >= 0 and largest <= 1) or largest <= _OUTLIER * _median_size(known)
+        else "float32"
+    )
 
 
 def _median_size(known: NDArray[np.float64]) -> float:
@@ -109,9 +130,19 @@ def _codes(array: NDArray[np.float64], lowest: float, highest: float) -> NDArray
 def _wrapped(codes: NDArray[Any], mode: str, axis: int | None, more: dict[str, Any]) -> Packed:
     if axis is not None:
         first = np.zeros_like(np.take(codes, [0], axis))
-        codes = np.diff(codes, axis=axis, prepend=first)  # wraps around, as does the sum that undoes it
-    planes = np.ascontiguousarray(codes).reshape(-1).view(np.uint8).reshape(-1, codes.dtype.itemsize).T
-    return {"mode": mode, "shape": list(codes.shape), "axis": axis, "data": _deflated(planes.tobytes()), **more}
+        codes = np.diff(
+            codes, axis=axis, prepend=first
+        )  # wraps around, as does the sum that undoes it
+    planes = (
+        np.ascontiguousarray(codes).reshape(-1).view(np.uint8).reshape(-1, codes.dtype.itemsize).T
+    )
+    return {
+        "mode": mode,
+        "shape": list(codes.shape),
+        "axis": axis,
+        "data": _deflated(planes.tobytes()),
+        **more,
+    }
 
 
 def _deflated(raw: bytes) -> str:

@@ -1,7 +1,9 @@
-"""One HTML file that needs no server and asks the network for nothing: verdicts, claims, figures, and everything over time.
+"""One HTML file that needs no server and asks the network for nothing: verdicts, claims, figures,
+and everything over time.
 
-`write_report` takes any mix of sources (`sources.py`). The page's own code is in `web/`; here it is put together with the data.
-All that comes from records is escaped, or JSON, or packed; no script runs but the page's own, which its policy names by hash.
+`write_report` takes any mix of sources (`sources.py`). The page's own code is in `web/`; here it is
+put together with the data. All that comes from records is escaped, or JSON, or packed; no script
+runs but the page's own, which its policy names by hash.
 """
 
 from __future__ import annotations
@@ -63,15 +65,23 @@ _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, wit
 _STYLES = ("theme.css", "report.css")
 _NOT_FACTS = ("title", "statement", "caption", "command", "part", "place", "picture")
 _MOST_NAMED = 4  # runs in a title
-_MOST_SAID = 320  # letters about a picture, so that what moves below them is on the first screen of a phone
+_MOST_SAID = (
+    320  # letters about a picture, so that what moves below them is on the first screen of a phone
+)
 _TABLE = '<div class="table-place"></div>'
 
 
 def write_report(
-    sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html", tell: Callable[[str], object] = warnings.warn
+    sources: Sequence[str | Path] | str | Path,
+    out: str | Path = "report.html",
+    tell: Callable[[str], object] = warnings.warn,
 ) -> Path:
-    """Write one page about all `sources` to the file `out` and return its path; `tell` is called with whatever cannot be read."""
-    return _written(results_of([sources] if isinstance(sources, str | Path) else list(sources)), Path(out), tell)
+    """Write one page about all `sources` to the file `out` and return its path; `tell` is called
+    with whatever cannot be read.
+    """
+    return _written(
+        results_of([sources] if isinstance(sources, str | Path) else list(sources)), Path(out), tell
+    )
 
 
 def _written(results: list[Result], out: Path, tell: Callable[[str], object]) -> Path:
@@ -81,17 +91,26 @@ def _written(results: list[Result], out: Path, tell: Callable[[str], object]) ->
     return out
 
 
-def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn, *, results: list[Result] | None = None) -> Path:
-    """Write OUT/report.html from every result in OUT, or these, and return its path; beside a page of that name that is not ours,
-    another.
+def write_page(
+    out: str | Path,
+    tell: Callable[[str], object] = warnings.warn,
+    *,
+    results: list[Result] | None = None,
+) -> Path:
+    """Write OUT/report.html from every result in OUT, or these, and return its path; beside a page
+    of that name that is not ours, another.
     """
     page, other = (Path(out) / name for name in _NAMES)
     is_free = not page.is_file() or is_page(page)  # what is no file is refused by the writer
-    return _written(results_of([out]) if results is None else results, page if is_free else other, tell)
+    return _written(
+        results_of([out]) if results is None else results, page if is_free else other, tell
+    )
 
 
 def is_page(file: Path) -> bool:
-    """Whether a file is a page of Saccade, under the name that Saccade gives it: it can be drawn again."""
+    """Whether a file is a page of Saccade, under the name that Saccade gives it: it can be drawn
+    again.
+    """
     if file.name not in _NAMES:
         return False
     try:
@@ -103,7 +122,10 @@ def is_page(file: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
-    results = [replace(result, about=_readable(result.about), claims=list(map(_readable, result.claims))) for result in results]
+    results = [
+        replace(result, about=_readable(result.about), claims=list(map(_readable, result.claims)))
+        for result in results
+    ]
     claims, of_claims = claims_of(results)
     runs = _runs(results)
     panels, caption = shown_timelines(*runs.values(), names=list(runs)) if runs else ([], "")
@@ -121,7 +143,9 @@ def page_of(results: list[Result]) -> str:
         "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
         "cards": "" if runs else shown,
         "menu": menu(results) if len(results) > 1 else "",
-        "section": _section(results[0]) if len(results) == 1 else (shown if runs else "") + _commands(results),
+        "section": _section(results[0])
+        if len(results) == 1
+        else (shown if runs else "") + _commands(results),
         "blobs": blobs,
         "data": data,
         "script": script,
@@ -131,7 +155,10 @@ def page_of(results: list[Result]) -> str:
 
 def _readable(told: dict[str, Any]) -> dict[str, Any]:
     """With numbers in one format in what is said in words."""
-    case = {name: numerals_in(value) if isinstance(value, str) else value for name, value in told.get("case", {}).items()}
+    case = {
+        name: numerals_in(value) if isinstance(value, str) else value
+        for name, value in told.get("case", {}).items()
+    }
     words = ("statement", "caption", "title", "sentence", "says")
     said = {name: numerals_in(told[name]) for name in words if isinstance(told.get(name), str)}
     return told | said | ({"case": case} if case else {})
@@ -152,7 +179,13 @@ def _asked(result: Result) -> str:
 
 
 def _commands(results: list[Result]) -> str:
-    commands = list(dict.fromkeys(str(result.about.get("command", "")) for result in results if result.about.get("command")))
+    commands = list(
+        dict.fromkeys(
+            str(result.about.get("command", ""))
+            for result in results
+            if result.about.get("command")
+        )
+    )
     listed = f'<ul class="commands">{"".join(f"<li><code>{escape(command)}</code></li>" for command in commands)}</ul>'
     if len(commands) > 3:
         return f"<details><summary>{len(commands)} commands made this</summary>{listed}</details>"
@@ -163,17 +196,25 @@ def _runs(results: list[Result]) -> dict[str, xr.Dataset]:
     """Records of a page that compares watched runs, by name; none of any other page."""
     if len(results) == 1:
         return {}
-    found = {result.name: result.record for result in results if result.record is not None and is_watched(result.record)}
+    found = {
+        result.name: result.record
+        for result in results
+        if result.record is not None and is_watched(result.record)
+    }
     return found if len(results) == len(found) else {}
 
 
 def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
     if runs := _runs(results):
-        return f"{len(runs)} runs" + (f": {', '.join(map(_heading, results))}" if len(runs) <= _MOST_NAMED else "")
+        return f"{len(runs)} runs" + (
+            f": {', '.join(map(_heading, results))}" if len(runs) <= _MOST_NAMED else ""
+        )
     if len(results) == 1:
         return _heading(results[0])
-    return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
+    return f"How attention learns: {len(results)} results" + (
+        f", {n_claims} claims" if n_claims else ""
+    )
 
 
 def _heading(result: Result) -> str:
@@ -182,22 +223,34 @@ def _heading(result: Result) -> str:
 
 def _unread(results: list[Result]) -> str:
     """What could not be read, before anything that is shown without it."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for result in results for sentence in result.unread)
-    return f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>' if items else ""
+    items = "".join(
+        f"<li>{escape(sentence)}</li>" for result in results for sentence in result.unread
+    )
+    return (
+        f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>'
+        if items
+        else ""
+    )
 
 
 def _section(result: Result) -> str:
     """Of a result that is alone, what the head of the page has not said."""
     head = "<h2>Tables and settings</h2>" if result.tables else "<h2>Settings</h2>"
-    return (
-        f'<section class="result" data-result="0" id="result-0">{head}{_left_out(result)}{_TABLE}{_facts(result.about)}</section>'
-    )
+    return f'<section class="result" data-result="0" id="result-0">{head}{_left_out(result)}{_TABLE}{_facts(result.about)}</section>'
 
 
 def _body(result: Result) -> str:
     """What the card of a result opens to."""
-    made = f"<p>Made by <code>{escape(str(result.about['command']))}</code></p>" if result.about.get("command") else ""
-    claimed = f'<details class="own-claims"><summary>{len(result.claims)} claims</summary></details>' if result.claims else ""
+    made = (
+        f"<p>Made by <code>{escape(str(result.about['command']))}</code></p>"
+        if result.about.get("command")
+        else ""
+    )
+    claimed = (
+        f'<details class="own-claims"><summary>{len(result.claims)} claims</summary></details>'
+        if result.claims
+        else ""
+    )
     shown = f'<div class="figure-place"></div>{_caption(result.about)}<div class="time-place"></div>{claimed}'
     return f"{shown}{_left_out(result)}{_TABLE}{made}{_facts(result.about)}"
 
@@ -207,23 +260,37 @@ def _left_out(result: Result) -> str:
 
 
 def _caption(about: Mapping[str, Any]) -> str:
-    """What to see. What comes after an empty line, and all but the first of many sentences, is folded away."""
+    """What to see. What comes after an empty line, and all but the first of many sentences, is
+    folded away.
+    """
     said, _, more = str(about.get("caption", "")).partition("\n\n")
     if not said:
         return ""
     lines = said.split("\n")
-    n_shown = max(1, sum(length <= _MOST_SAID for length in accumulate(map(len, lines)))) if more else len(lines)
+    n_shown = (
+        max(1, sum(length <= _MOST_SAID for length in accumulate(map(len, lines))))
+        if more
+        else len(lines)
+    )
     shown, rest = lines[:n_shown], lines[n_shown:]
     if more and len(shown[0]) > 2 * _MOST_SAID:  # of a head that changes again and again
         shown, rest = [f"{shown[0][:_MOST_SAID].rpartition(', ')[0]} …"], lines
     folded = "\n".join([*rest, more]) if more else ""
-    summary = "<summary>More, and what the colours mean</summary>" if rest else "<summary>What the colours mean</summary>"
-    details = f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""
+    summary = (
+        "<summary>More, and what the colours mean</summary>"
+        if rest
+        else "<summary>What the colours mean</summary>"
+    )
+    details = (
+        f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""
+    )
     return f'<div class="caption-place"><p class="caption">{escape(chr(10).join(shown))}</p>{details}</div>\n'
 
 
 def _caption_of_runs(caption: str) -> str:
-    """A paragraph for each run, all of them shown: the end of one run must not be hidden where that of another is seen."""
+    """A paragraph for each run, all of them shown: the end of one run must not be hidden where that
+    of another is seen.
+    """
     said, _, legend = caption.partition("\n\n")
     runs = "".join(f'<p class="caption">{escape(run)}</p>' for run in said.split("\n") if run)
     details = f'<details><summary>What the colours mean</summary><p class="caption">{escape(legend)}</p></details>'
@@ -233,6 +300,9 @@ def _caption_of_runs(caption: str) -> str:
 def _facts(about: dict[str, Any]) -> str:
     """Settings and versions, folded away."""
     told = ((key, value) for key, value in about.items() if key not in _NOT_FACTS)
-    rows = "".join(f"<tr><th>{escape(key)}</th><td><code>{escape(str(value))}</code></td></tr>" for key, value in told)
+    rows = "".join(
+        f"<tr><th>{escape(key)}</th><td><code>{escape(str(value))}</code></td></tr>"
+        for key, value in told
+    )
     table = f'<div class="wide"><table class="facts">{rows}</table></div>'
     return f"<details><summary>Settings and versions</summary>{table}</details>"

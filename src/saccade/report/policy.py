@@ -1,4 +1,6 @@
-"""What a page of one file may do: run its own script, which is named by its hash, and fetch nothing."""
+"""What a page of one file may do: run its own script, which is named by its hash, and fetch
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a report is made from: folders of experiments, of watched runs, of checkpoint series and of sweeps, and bare records.
+"""What a report is made from: folders of experiments, of watched runs, of checkpoint series and of
+sweeps, and bare records.
 
 | what lies there                        | read as                                                |
 |----------------------------------------|--------------------------------------------------------|
@@ -9,7 +10,8 @@
 | `errata.md` or `findings.md`           | nothing: a page that was made from results             |
 | none of these                          | a tree: all of these kinds in it (`_place`: the order) |
 
-Hidden folders are leftovers of killed processes and are passed over. A file that is not what was written is not shown, and named.
+Hidden folders are leftovers of killed processes and are passed over. A file that is not what was
+written is not shown, and named.
 """
 
 from __future__ import annotations
@@ -38,7 +40,20 @@ if TYPE_CHECKING:
 
 _DEPTH = 4  # of folders below a tree: results/observed/NAME/record.zarr
 _CLAIM = {
-    **dict.fromkeys(("title", "label", "sentence", "says", "verdict", "verdict_says", "expected", "against", "breaks"), str),
+    **dict.fromkeys(
+        (
+            "title",
+            "label",
+            "sentence",
+            "says",
+            "verdict",
+            "verdict_says",
+            "expected",
+            "against",
+            "breaks",
+        ),
+        str,
+    ),
     **dict.fromkeys(("measured", "interval", "agrees"), object),
     "case": dict,
     "relation": dict,
@@ -53,7 +68,12 @@ _CLAIM = {
 _PANEL = {  # what each kind of panel is drawn from
     "line": {"title": object, "x": object, "y": object, "series": list},
     "bars": {"title": object, "x": object, "y": object, "labels": list, "groups": list},
-    "heat": {**dict.fromkeys(("title", "x", "y", "min", "max", "scale"), object), "rows": int, "columns": int, "values": list},
+    "heat": {
+        **dict.fromkeys(("title", "x", "y", "min", "max", "scale"), object),
+        "rows": int,
+        "columns": int,
+        "values": list,
+    },
 }
 _FILM = {
     **dict.fromkeys(("kind", "sentence", "clock", "outlines"), str),
@@ -78,12 +98,16 @@ class Result:
     about: dict[str, Any]
     claims: list[dict[str, Any]] = field(default_factory=list)
     record: xr.Dataset | None = None
-    panels: list[list[dict[str, Any]]] = field(default_factory=list)  # rows of what `drawn.py` and the page draw
+    panels: list[list[dict[str, Any]]] = field(
+        default_factory=list
+    )  # rows of what `drawn.py` and the page draw
     film: dict[str, Any] | None = None  # attention as it moves: `lab/film.py`
     svg: str = ""
     tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
     left_out: list[str] = field(default_factory=list)  # in sentences
-    unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
+    unread: list[str] = field(
+        default_factory=list
+    )  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
     title: str = ""  # what a menu calls it, if not by its name
     heading: str = ""  # what a page calls it, if not so
@@ -97,13 +121,17 @@ class Result:
 
 
 def results_of(sources: Sequence[str | Path]) -> list[Result]:
-    """Everything that can be shown of `sources`, each once and under a name of its own; and what cannot."""
+    """Everything that can be shown of `sources`, each once and under a name of its own; and what
+    cannot.
+    """
     found = [result for source in sources for result in _results(Path(source))]
     if found and all(result.about["statement"] == _NOTHING for result in found):
         raise InputError(" ".join(f"{sentence}." for result in found for sentence in result.unread))
     if not found:
         named = ", ".join(str(source) for source in sources) or "nothing"
-        raise InputError(f"{named} holds no results to report; run `saccade reproduce --out {named}` first.")
+        raise InputError(
+            f"{named} holds no results to report; run `saccade reproduce --out {named}` first."
+        )
     return _named_apart(found)
 
 
@@ -115,15 +143,21 @@ def result_of_record(record: xr.Dataset) -> Result:
 
 def _results(path: Path) -> list[Result]:
     if not path.exists():
-        raise InputError(f"there is no folder {path}; a report is made from folders of results and from records (*.zarr).")
+        raise InputError(
+            f"there is no folder {path}; a report is made from folders of results and from records (*.zarr)."
+        )
     if not path.is_dir():
-        raise InputError(f"{path} is a file; a report is made from folders of results and from records (*.zarr).")
+        raise InputError(
+            f"{path} is a file; a report is made from folders of results and from records (*.zarr)."
+        )
     recover(path)
     own = _read(path)
     if own is not None:
         return [own]
     folders = sorted(_folders(path, _DEPTH), key=lambda folder: folder.stat().st_mtime_ns)
-    return sorted((result for folder in folders if (result := _read(folder)) is not None), key=_place)
+    return sorted(
+        (result for folder in folders if (result := _read(folder)) is not None), key=_place
+    )
 
 
 def _place(result: Result) -> float:
@@ -152,25 +186,44 @@ def _kind(folder: Path) -> str:
         return "sweep"
     if has(f"{OBSERVATIONS}/about.json") and not has(CHECKSUMS):
         return "watched"
-    return "result" if has(CHECKSUMS, CLAIMS, "record.zarr") and not has("errata.md", "findings.md") else ""
+    return (
+        "result"
+        if has(CHECKSUMS, CLAIMS, "record.zarr") and not has("errata.md", "findings.md")
+        else ""
+    )
 
 
 def _read(folder: Path) -> Result | None:
     """None for a folder that is somebody else's."""
-    read = {"record": _read_record, "sweep": _read_sweep, "watched": _read_watched, "result": _read_result}.get(_kind(folder))
+    read = {
+        "record": _read_record,
+        "sweep": _read_sweep,
+        "watched": _read_watched,
+        "result": _read_result,
+    }.get(_kind(folder))
     if read is None:
         return None
     try:
         result = read(folder)
     except InputError as error:
-        result = Result(folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")])
+        result = Result(
+            folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")]
+        )
     place = folder.resolve()
     unread = [f"{place}: {what}" for what in result.unread]
-    return replace(result, folder=place, title=_title(result), heading=heading_of(_label(result.about), place), unread=unread)
+    return replace(
+        result,
+        folder=place,
+        title=_title(result),
+        heading=heading_of(_label(result.about), place),
+        unread=unread,
+    )
 
 
 def heading_of(label: str, folder: Path) -> str:
-    """A label with the name of its folder: a label alone may be that of several runs. Nothing without a label."""
+    """A label with the name of its folder: a label alone may be that of several runs. Nothing
+    without a label.
+    """
     return f"{label} ({folder.name})" if label not in ("", folder.name) else label
 
 
@@ -202,11 +255,16 @@ def _read_sweep(folder: Path) -> Result:
     statuses = found.record.get("status") if found.record is not None else None
     n_runs = len(found.rows("summary.csv")) if statuses is None else statuses.size
     said = {"statement": f"A sweep of {n_runs} runs.", "caption": "", "command": "saccade sweep"}
-    return replace(found, about=said | (dict(found.record.attrs) if found.record is not None else {}) | found.about)
+    return replace(
+        found,
+        about=said | (dict(found.record.attrs) if found.record is not None else {}) | found.about,
+    )
 
 
 def _loaded(folder: Path, record: str) -> xr.Dataset:
-    """Of a watched run from its observations, if they are whole: large maps then lie on disk, not in memory."""
+    """Of a watched run from its observations, if they are whole: large maps then lie on disk, not
+    in memory.
+    """
     if (folder / OBSERVATIONS).is_dir():
         with suppress(InputError):
             return watched(folder)
@@ -219,7 +277,11 @@ def _filled(folder: Path, record: str) -> Result:
     about = files.json("about.json") or {}
     claims = files.claims
     panels, (tables, left_out) = _panels(files), _tables(files)
-    loaded = _loaded(folder, record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
+    loaded = (
+        _loaded(folder, record)
+        if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong
+        else None
+    )
     return Result(
         _label(about) or folder.resolve().name,
         about,
@@ -235,19 +297,29 @@ def _filled(folder: Path, record: str) -> Result:
 
 
 class _Files:
-    """Files of a folder that its checksums list. What is wrong with one is kept in `wrong`, by the first part of its name."""
+    """Files of a folder that its checksums list. What is wrong with one is kept in `wrong`, by the
+    first part of its name.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         wrong = damaged_files(folder)
         if CHECKSUMS in wrong:
-            raise InputError(f"{CHECKSUMS} {wrong[CHECKSUMS]}, so that nothing in it can be relied on")
-        self.wrong = {file.split("/")[0]: f"{file} {what}" for file, what in reversed(wrong.items())}
+            raise InputError(
+                f"{CHECKSUMS} {wrong[CHECKSUMS]}, so that nothing in it can be relied on"
+            )
+        self.wrong = {
+            file.split("/")[0]: f"{file} {what}" for file, what in reversed(wrong.items())
+        }
         self.listed = listed(folder)
 
     @property
     def tables(self) -> list[str]:
-        return sorted(name for name in self.listed if name.endswith(".csv") and "/" not in name and name not in self.wrong)
+        return sorted(
+            name
+            for name in self.listed
+            if name.endswith(".csv") and "/" not in name and name not in self.wrong
+        )
 
     def text(self, name: str) -> str:
         """What a file holds; nothing if it is not listed, or is not what was written."""
@@ -260,7 +332,9 @@ class _Files:
             return ""
 
     def json(self, name: str, shape: Any = dict, misfit_says: str = "") -> Any:
-        """The same of a JSON file; None if there is none of this shape. `misfit_says`: what to say of one of another shape."""
+        """The same of a JSON file; None if there is none of this shape. `misfit_says`: what to say
+        of one of another shape.
+        """
         if not (text := self.text(name)):
             return None
         try:
@@ -280,7 +354,13 @@ def _read_watched(folder: Path) -> Result:
     record, wrong = watched(folder), watched_damage(folder)
     panels, said = _timeline(record)
     about = _about_record(record) | said
-    return Result(_label(about) or folder.resolve().name, about, record=record, panels=panels, unread=[wrong] if wrong else [])
+    return Result(
+        _label(about) or folder.resolve().name,
+        about,
+        record=record,
+        panels=panels,
+        unread=[wrong] if wrong else [],
+    )
 
 
 def _label(about: dict[str, Any]) -> str:
@@ -297,7 +377,9 @@ def _config(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _timeline(record: xr.Dataset) -> tuple[list[list[dict[str, Any]]], dict[str, str]]:
-    """Of a watched model, its heads over time as a panel and what it says; nothing of other records."""
+    """Of a watched model, its heads over time as a panel and what it says; nothing of other
+    records.
+    """
     if not is_watched(record):
         return [], {}
     panels, said = shown_timelines(record)
@@ -307,19 +389,26 @@ def _timeline(record: xr.Dataset) -> tuple[list[list[dict[str, Any]]], dict[str,
 def _about_record(record: xr.Dataset) -> dict[str, Any]:
     """What a record says of itself, in the words of `about.json`."""
     task = _config(record.attrs).get("task", "a record")
-    dynamics = str(record.attrs.get("dynamics", "a record")).removesuffix(f", {task}")  # a system of one's own is its task
+    dynamics = str(record.attrs.get("dynamics", "a record")).removesuffix(
+        f", {task}"
+    )  # a system of one's own is its task
     dynamics = re.sub(r"^(\([A-C]\)|[A-C]:) ", "", dynamics)  # which engine; the settings have it
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 
 def _tables(files: _Files) -> tuple[dict[str, str], list[str]]:
     large = [name for name in files.tables if (files.folder / name).stat().st_size > _MOST_TABLE]
-    left_out = [f"{name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {files.folder} only." for name in large]
+    left_out = [
+        f"{name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {files.folder} only."
+        for name in large
+    ]
     return {name: files.text(name) for name in files.tables if name not in large}, left_out
 
 
 def _panels(files: _Files) -> list[list[dict[str, Any]]]:
-    """Rows of panels; none if one of them is not a panel, since the figure is then drawn from `figure.svg`."""
+    """Rows of panels; none if one of them is not a panel, since the figure is then drawn from
+    `figure.svg`.
+    """
     rows = files.json("panels.json", list) or []
     if misfit(rows, [[{"kind": str}]]):
         return []
@@ -333,11 +422,19 @@ def _svg(files: _Files) -> str:
 
 
 def _named_apart(results: list[Result]) -> list[Result]:
-    """A folder that was given twice is shown once; results of one name are told apart by the folders above them."""
+    """A folder that was given twice is shown once; results of one name are told apart by the
+    folders above them.
+    """
     once = list({result.folder: result for result in results}.values())
-    names = [_name_among([other for other in once if other.name == result.name], result) for result in once]
+    names = [
+        _name_among([other for other in once if other.name == result.name], result)
+        for result in once
+    ]
     pairs = zip(once, names, strict=True)
-    return [result if result.name == name else replace(result, name=name, title=name, heading="") for result, name in pairs]
+    return [
+        result if result.name == name else replace(result, name=name, title=name, heading="")
+        for result, name in pairs
+    ]
 
 
 def _name_among(same: list[Result], result: Result) -> str:
@@ -346,5 +443,9 @@ def _name_among(same: list[Result], result: Result) -> str:
         return result.name
     folders = [other.folder.parts for other in same if other.folder is not None]
     parts = result.folder.parts if result.folder is not None else ()
-    depths = (depth for depth in range(2, len(parts) + 1) if sum(other[-depth:] == parts[-depth:] for other in folders) == 1)
+    depths = (
+        depth
+        for depth in range(2, len(parts) + 1)
+        if sum(other[-depth:] == parts[-depth:] for other in folders) == 1
+    )
     return Path(*parts[-next(depths, len(parts)) :]).as_posix()

@@ -1,4 +1,6 @@
-"""One style for all figures: colour-blind safe, headless, and without touching Matplotlib's global state."""
+"""One style for all figures: colour-blind safe, headless, and without touching Matplotlib's global
+state.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ from saccade.numerals import numeral
 from saccade.records.writing import whole_file
 
 COMMON = "#b8b8b8"
-# Okabe and Ito's palette, with olive and wine in place of its two oranges: orange is for failures. For colour-blind readers olive
-# is as far from the others as their vermilion.
+# Okabe and Ito's palette, with olive and wine in place of its two oranges: orange is for failures.
+# For colour-blind readers olive is as far from the others as their vermilion.
 _CATEGORICAL = ("#0072b2", "#8c8000", "#009e73", "#cc79a7", "#882255", "#56b4e9", "#7f7f7f")
 
 
 class Powers(LogFormatter):
-    """Numbers along a logarithmic axis in the letters of `numeral`: Matplotlib's own are formulas, each of them parsed anew."""
+    """Numbers along a logarithmic axis in the letters of `numeral`: Matplotlib's own are formulas,
+    each of them parsed anew.
+    """
 
     def __call__(self, value: float, place: int | None = None) -> str:
         if not super().__call__(value, place):
@@ -34,7 +38,9 @@ class Powers(LogFormatter):
 
 
 class Plain(ScalarFormatter):
-    """Numbers along a plain axis, each whole: Matplotlib's own have a factor in common, `1e-5`, that stands apart from them."""
+    """Numbers along a plain axis, each whole: Matplotlib's own have a factor in common, `1e-5`,
+    that stands apart from them.
+    """
 
     axis: Any  # set by Matplotlib before it asks for a number
 
@@ -56,13 +62,17 @@ def sequential(index: int, count: int) -> tuple[float, float, float, float]:
 
 
 def colour_of(item: Mapping[str, Any], index: int, n: int) -> Any:
-    """The colour of one of n lines or bars: a shade from light to dark, a tone of its own, or black; by its place where nothing is
-    said.
+    """The colour of one of n lines or bars: a shade from light to dark, a tone of its own, or
+    black; by its place where nothing is said.
     """
     if "shade" in item:
         return sequential(item["shade"], 2)
     if "tone" in item:
-        return "black" if item["tone"] is None else to_rgba(categorical(item["tone"]), item.get("opacity", 1.0))
+        return (
+            "black"
+            if item["tone"] is None
+            else to_rgba(categorical(item["tone"]), item.get("opacity", 1.0))
+        )
     return categorical(index) if n <= 6 else sequential(index, n)
 
 
@@ -72,7 +82,9 @@ def save_figure(figure: Figure, stem: Path) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             _place_ticks_once(axis)
     engine = figure.get_layout_engine()
-    if figure.axes and engine:  # once for both files: Matplotlib would find all places and draw unseen before each
+    if (
+        figure.axes and engine
+    ):  # once for both files: Matplotlib would find all places and draw unseen before each
         engine.execute(figure)
         figure.set_layout_engine(None)
     with (
@@ -85,7 +97,9 @@ def save_figure(figure: Figure, stem: Path) -> None:
 
 
 def _place_ticks_once(axis: Any) -> None:
-    """Matplotlib places and names all ticks anew some twenty times for each figure; only another size or other ends move them."""
+    """Matplotlib places and names all ticks anew some twenty times for each figure; only another
+    size or other ends move them.
+    """
     place = axis._update_ticks
     seen: dict[tuple[float, ...], Any] = {}
 

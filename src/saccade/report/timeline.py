@@ -1,7 +1,8 @@
-"""Every head of a watched model over time as a panel: a row each, coloured by what it does, pale once it is frozen.
+"""Every head of a watched model over time as a panel: a row each, coloured by what it does, pale
+once it is frozen.
 
-What it shows, and from which numbers, is in `records/when.py`; the page draws it (`web/chart_timeline.js`), and for print
-`drawn_timeline.py`.
+What it shows, and from which numbers, is in `records/when.py`; the page draws it
+(`web/chart_timeline.js`), and for print `drawn_timeline.py`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ LEGEND = (
 )
 _TITLE = "What heads do, and since when"
 _MOST_SENTENCES = 12  # on the page; `saccade.when(record)` has all
-_MOST_OF_RUNS = 4  # before the ends of several runs that are compared; below, each run has its own page
+_MOST_OF_RUNS = (
+    4  # before the ends of several runs that are compared; below, each run has its own page
+)
 
 
-def shown_timelines(*records: xr.Dataset, names: Sequence[str] = ("",)) -> tuple[list[list[dict[str, Any]]], str]:
+def shown_timelines(
+    *records: xr.Dataset, names: Sequence[str] = ("",)
+) -> tuple[list[list[dict[str, Any]]], str]:
     """Rows of panels, one for each run with one axis for all, and what they show in words."""
     timelines = [when(record) for record in records]
     span = {
@@ -39,8 +44,8 @@ def shown_timelines(*records: xr.Dataset, names: Sequence[str] = ("",)) -> tuple
 
 
 def sentences_of(*timelines: Timeline, names: Sequence[str] = ("",)) -> str:
-    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of several runs a line each, by its
-    name.
+    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of
+    several runs a line each, by its name.
     """
     if len(timelines) == 1:
         lines = _shortened(timelines[0].sentences, _MOST_SENTENCES)
@@ -55,12 +60,22 @@ def _shortened(sentences: Sequence[str], most: int) -> Sequence[str]:
     left = len(sentences) - most - 2
     if left < 2:
         return sentences
-    return [*sentences[:most], f"… and {left} more sentences: print(saccade.when(record)).", *sentences[-2:]]
+    return [
+        *sentences[:most],
+        f"… and {left} more sentences: print(saccade.when(record)).",
+        *sentences[-2:],
+    ]
 
 
 def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any]:
-    heads = [of for of in np.ndindex(timeline.states.shape[1:]) if (timeline.states[(slice(None), *of)] >= 0).any()]
-    takings: dict[tuple[int, int], list[float]] = {}  # a head takes a place, changes it, or collapses
+    heads = [
+        of
+        for of in np.ndindex(timeline.states.shape[1:])
+        if (timeline.states[(slice(None), *of)] >= 0).any()
+    ]
+    takings: dict[
+        tuple[int, int], list[float]
+    ] = {}  # a head takes a place, changes it, or collapses
     for event in timeline.events:
         if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before):
             takings.setdefault((event.layer, event.head), []).append(event.step)
@@ -79,7 +94,9 @@ def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any
                 "group": timeline.layers[layer],
                 "first": head == 0,
                 "pieces": _pieces(timeline.steps, timeline.states[:, layer, head]),
-                "still": float(still) if np.isfinite(still := timeline.frozen[layer, head]) else None,
+                "still": float(still)
+                if np.isfinite(still := timeline.frozen[layer, head])
+                else None,
                 "takes": takings.get((layer, head), []),
             }
             for layer, head in heads
@@ -88,7 +105,9 @@ def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any
 
 
 def unseen(steps: np.ndarray) -> list[list[float]]:
-    """Stretches between two observations in which the step more than doubled: nobody knows what happened there."""
+    """Stretches between two observations in which the step more than doubled: nobody knows what
+    happened there.
+    """
     return [[float(a), float(b)] for a, b in pairwise(steps) if b > 2 * max(a, 1)]
 
 

@@ -27,7 +27,9 @@ def write_watched(folder: Path, record: xr.Dataset) -> Path:
     """What the record says of itself and an offline page, beside it; returns the page."""
     result = write_shown(folder, record)
     seal(folder, _PARTS)
-    return write_page(folder, results=[result])  # of what is in memory: to read it again would take as long as all else
+    return write_page(
+        folder, results=[result]
+    )  # of what is in memory: to read it again would take as long as all else
 
 
 def write_shown(folder: Path, record: xr.Dataset, command: str = "") -> Result:
@@ -42,11 +44,21 @@ def write_shown(folder: Path, record: xr.Dataset, command: str = "") -> Result:
     write_json(folder / "about.json", about)
     write_json(folder / "claims.json", [])
     label, place = str(config.get("label") or ""), folder.resolve()
-    return Result(label or place.name, about, [], record, panels, folder=place, heading=heading_of(label, place))
+    return Result(
+        label or place.name,
+        about,
+        [],
+        record,
+        panels,
+        folder=place,
+        heading=heading_of(label, place),
+    )
 
 
 def _shown(record: xr.Dataset) -> tuple[list[list[dict[str, Any]]], str]:
     """Heads over time and what became of them; of weights alone there are only their curves."""
     if is_watched(record):
         return shown_timelines(record)
-    return [], _OF_WEIGHTS if any(name in record for name in _WEIGHTS) else "No attention was recognised."
+    return [], _OF_WEIGHTS if any(
+        name in record for name in _WEIGHTS
+    ) else "No attention was recognised."

@@ -1,4 +1,5 @@
-"""Sweeps: one experiment over a grid of its settings and over seeds, on one machine or many, resumable.
+"""Sweeps: one experiment over a grid of its settings and over seeds, on one machine or many,
+resumable.
 
 | file              | what it holds                                                                  |
 |-------------------|--------------------------------------------------------------------------------|

@@ -1,7 +1,8 @@
 """What a sweep was asked for, as `sweep.json` keeps it under a checksum of its own.
 
-That is enough to name every run without loading the experiment, so that a folder from a stranger can be looked at: no file that
-it names is run. To compute again, a file of one's own has to be named by the user, and all runs must still be what they were.
+That is enough to name every run without loading the experiment, so that a folder from a stranger
+can be looked at: no file that it names is run. To compute again, a file of one's own has to be
+named by the user, and all runs must still be what they were.
 """
 
 from __future__ import annotations
@@ -50,7 +51,17 @@ class Asked:
     def of(cls, grid: Grid, show: str | None = None) -> Asked:
         runs = digest([run.identity for run in grid.runs])
         config = asdict(grid.config)
-        return cls(grid.title, own_file(grid.name), config, grid.axes, grid.keep, show, grid.code, grid.texts, runs)
+        return cls(
+            grid.title,
+            own_file(grid.name),
+            config,
+            grid.axes,
+            grid.keep,
+            show,
+            grid.code,
+            grid.texts,
+            runs,
+        )
 
     @classmethod
     def read(cls, folder: Path) -> Asked:
@@ -63,12 +74,22 @@ class Asked:
         except InputError as error:
             raise InputError(f"{error} {_AGAIN}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{folder / FILE} does not describe a sweep ({shortened(error)}). {_AGAIN}") from None
+            raise InputError(
+                f"{folder / FILE} does not describe a sweep ({shortened(error)}). {_AGAIN}"
+            ) from None
 
-    def write(self, folder: Path, wanted: Collection[str] = (), there: Collection[str] = (), *, any_runs: bool = True) -> None:
-        """`wanted`: runs that are asked for; `there`: runs that the folder holds. If its description cannot be read, one of those
-        must be among these: a folder of another experiment is not taken over. Results that hold runs which are not wanted are
-        replaced only if `any_runs` says so.
+    def write(
+        self,
+        folder: Path,
+        wanted: Collection[str] = (),
+        there: Collection[str] = (),
+        *,
+        any_runs: bool = True,
+    ) -> None:
+        """`wanted`: runs that are asked for; `there`: runs that the folder holds. If its
+        description cannot be read, one of those must be among these: a folder of another experiment
+        is not taken over. Results that hold runs which are not wanted are replaced only if
+        `any_runs` says so.
         """
         before = self
         try:
@@ -79,11 +100,15 @@ class Asked:
                     f"{error} None of the {len(there):,} runs there is among those that are asked for now, so nothing was changed. "
                     "For another sweep, name a new folder."
                 ) from None
-        then, now = (" of ".join(filter(None, (asked.name, asked.file))) for asked in (before, self))
+        then, now = (
+            " of ".join(filter(None, (asked.name, asked.file))) for asked in (before, self)
+        )
         if then != now:
             raise InputError(f"{folder} holds a sweep of {then}; give {now} another folder.")
         if not any_runs and before.runs != self.runs and (folder / CHECKSUMS).exists():
-            earlier = replace(before, texts=self.texts).identities(self.code)  # as for a single result, only settings count
+            earlier = replace(before, texts=self.texts).identities(
+                self.code
+            )  # as for a single result, only settings count
             check_held(folder, earlier, wanted)
         write_sealed(folder / FILE, json_ready(asdict(self), str))
 
@@ -94,18 +119,26 @@ class Asked:
         except InputError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
-            raise InputError(f"{shortened(self.file)} cannot be read: {shortened(error)}.") from None
+            raise InputError(
+                f"{shortened(self.file)} cannot be read: {shortened(error)}."
+            ) from None
 
     def identities(self, code: str | None = None) -> list[str]:
         """Of all runs, by the code that was there then or by another."""
-        identity = identities(self.name, self.config, f"{self.code if code is None else code} {self.keep}{self.texts}")
+        identity = identities(
+            self.name, self.config, f"{self.code if code is None else code} {self.keep}{self.texts}"
+        )
         found = [identity(changed) for _, changed in places(self.axes)]
         if code is None and digest(found) != self.runs:
-            raise InputError(f"its runs are not those that {FILE} was written for: files that its settings name have changed.")
+            raise InputError(
+                f"its runs are not those that {FILE} was written for: files that its settings name have changed."
+            )
         return found
 
     def grid(self, named: str = "") -> Grid:
-        """The same grid, if its runs would be the same now. `named`: the file that the user names, which a user's own needs."""
+        """The same grid, if its runs would be the same now. `named`: the file that the user names,
+        which a user's own needs.
+        """
         if self.file and not named:
             raise InputError(
                 f"these runs come from the file {shortened(self.file)}, which is not run just because a folder names it; "
@@ -125,7 +158,9 @@ class Asked:
 
 
 def check_held(folder: Path, earlier: Collection[str], wanted: Collection[str]) -> None:
-    """An error, if the results of a sweep are of runs that are not all wanted now: their dataset would be gone."""
+    """An error, if the results of a sweep are of runs that are not all wanted now: their dataset
+    would be gone.
+    """
     if gone := len(set(earlier).difference(wanted)):
         raise OtherResultError(
             f"{folder} holds the results of another sweep ({gone:,} of its {len(earlier):,} runs are not in this one); "

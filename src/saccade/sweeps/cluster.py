@@ -1,9 +1,11 @@
-"""Units over a Dask cluster, one that exists or one that is started here. Dask carries units there and outcomes back; each is
-computed in the same kind of process as on this machine, so the numbers are the same.
+"""Units over a Dask cluster, one that exists or one that is started here. Dask carries units there
+and outcomes back; each is computed in the same kind of process as on this machine, so the numbers
+are the same.
 
-A worker that dies has its units done by another. If the scheduler is lost, a new one is waited for at the same address, and what
-was not answered yet is sent again. Only this process writes, so nothing finished is done twice.
-Not here: starting workers on other machines, which is the work of the cluster's own tools.
+A worker that dies has its units done by another. If the scheduler is lost, a new one is waited for
+at the same address, and what was not answered yet is sent again. Only this process writes, so
+nothing finished is done twice. Not here: starting workers on other machines, which is the work of
+the cluster's own tools.
 """
 
 from __future__ import annotations
@@ -44,15 +46,21 @@ class _LostError(Exception):
     """The scheduler does not answer any more."""
 
 
-def on_cluster(units: Sequence[Unit], cluster: Any, n_workers: int, memory: int | None) -> Iterator[list[Outcome]]:
+def on_cluster(
+    units: Sequence[Unit], cluster: Any, n_workers: int, memory: int | None
+) -> Iterator[list[Outcome]]:
     """Outcomes of each unit, as they come.
 
-    `cluster`: a scheduler's address, a cluster object of Dask's, or `local` for `n_workers` processes here. `memory`: bytes for
-    all processes of one Dask worker; None: what that worker was started with.
+    `cluster`: a scheduler's address, a cluster object of Dask's, or `local` for `n_workers`
+    processes here. `memory`: bytes for all processes of one Dask worker; None: what that worker was
+    started with.
     """
     waiting = dict(enumerate(units))
     is_first = True
-    with _quiet(), _local(n_workers, memory) if cluster == "local" else nullcontext(cluster) as place:
+    with (
+        _quiet(),
+        _local(n_workers, memory) if cluster == "local" else nullcontext(cluster) as place,
+    ):
         while waiting:
             with suppress(_LostError), _client(place, is_first) as client:
                 if is_first:
@@ -90,21 +98,34 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _local(n_workers: int, memory: int | None) -> Iterator[Any]:
-    """A scheduler and a worker as threads of this process, for as long as the block lasts; what computes is a process anyway."""
+    """A scheduler and a worker as threads of this process, for as long as the block lasts; what
+    computes is a process anyway.
+    """
     import distributed
 
-    settings = {"n_workers": 1, "threads_per_worker": n_workers, "processes": False, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**settings, memory_limit="auto" if memory is None else memory) as cluster:
+    settings = {
+        "n_workers": 1,
+        "threads_per_worker": n_workers,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+    }
+    with distributed.LocalCluster(
+        **settings, memory_limit="auto" if memory is None else memory
+    ) as cluster:
         try:
             yield cluster
         finally:
-            for kept in list(_all_kept):  # the cluster would wait for units under way; nobody else does
+            for kept in list(
+                _all_kept
+            ):  # the cluster would wait for units under way; nobody else does
                 kept.close()
 
 
 @contextmanager
 def _client(place: Any, is_first: bool) -> Iterator[Any]:
-    """A connection to the scheduler. The first must come about at once; a scheduler that was lost is waited for."""
+    """A connection to the scheduler. The first must come about at once; a scheduler that was lost
+    is waited for.
+    """
     client = _connected(place, patience=0.0 if is_first else _PATIENCE)
     if isinstance(client, Exception):
         address = getattr(place, "scheduler_address", place)
@@ -118,7 +139,9 @@ def _client(place: Any, is_first: bool) -> Iterator[Any]:
     except InputError:
         raise
     except (Exception, CancelledError) as error:
-        if isinstance(error, OSError) or client.status != "running":  # whatever it says, the connection is gone
+        if (
+            isinstance(error, OSError) or client.status != "running"
+        ):  # whatever it says, the connection is gone
             raise _LostError from None
         raise
     finally:
@@ -131,7 +154,9 @@ def _connected(place: Any, patience: float) -> Any:
 
     end = time.monotonic() + patience
     while True:
-        client: Any = distributed.Client.__new__(distributed.Client)  # held before it connects: a failure leaves it half open
+        client: Any = distributed.Client.__new__(
+            distributed.Client
+        )  # held before it connects: a failure leaves it half open
         try:
             client.__init__(place, timeout=_CONNECT, set_as_default=False)
             return client
@@ -144,15 +169,21 @@ def _connected(place: Any, patience: float) -> Any:
 
 
 def _close(client: Any) -> None:
-    """Also a client that found no scheduler, or lost it: Dask says that such a one is closed, and its event loop runs on."""
+    """Also a client that found no scheduler, or lost it: Dask says that such a one is closed, and
+    its event loop runs on.
+    """
     if hasattr(client, "_loop_runner"):
         with suppress(TimeoutError):
             client.close(timeout=1)
         client._loop_runner.stop()
 
 
-def _answers(client: Any, units: dict[int, Unit], memory: int | None) -> Iterator[tuple[int, list[Outcome]]]:
-    """Number and outcomes of each unit. Only a few are with the cluster at a time, more when it grows."""
+def _answers(
+    client: Any, units: dict[int, Unit], memory: int | None
+) -> Iterator[tuple[int, list[Outcome]]]:
+    """Number and outcomes of each unit. Only a few are with the cluster at a time, more when it
+    grows.
+    """
     numbers = iter(list(units))
     sent: dict[int, Any] = {}  # futures: the cluster forgets a unit when its future is let go
     done: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -201,7 +232,9 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
     except InputError:
         raise
     except KilledWorker:
-        reason = "the workers that tried it were lost one after the other; it may take too much memory"
+        reason = (
+            "the workers that tried it were lost one after the other; it may take too much memory"
+        )
         return [unfinished(identity, FAILED, reason, 0.0) for identity in unit.identities]
     except (Exception, CancelledError) as error:
         if future.status != "error":
@@ -226,7 +259,9 @@ def _remote(unit: Unit, memory: int | None, code: str) -> list[Outcome]:
 
 
 def _share(memory: int | None) -> int:
-    """Bytes for each process of this Dask worker, which has one for each of its threads; 0: no limit."""
+    """Bytes for each process of this Dask worker, which has one for each of its threads; 0: no
+    limit.
+    """
     from distributed import get_worker
 
     here = get_worker()

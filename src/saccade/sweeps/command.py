@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
-_OF_WATCHED = "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+_OF_WATCHED = (
+    "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+)
 _OTHER_CODE = (
     "the code, a library or a file that its settings name is not known to be what it was when this result was made, so other "
     "numbers might replace it. Nothing was changed. To make it anew, run `saccade {command} "
@@ -44,8 +46,16 @@ _LONG = 2.0  # seconds of gathering before the bar says so
 
 _MEANS: dict[str, Option] = {
     "workers": (int | None, None, "processes on this machine; default: one per core"),
-    "memory": (float | None, None, "GB of memory for all processes; default: 80 percent of the total (cluster: per worker)"),
-    "cluster": (str | None, None, "address of a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
+    "memory": (
+        float | None,
+        None,
+        "GB of memory for all processes; default: 80 percent of the total (cluster: per worker)",
+    ),
+    "cluster": (
+        str | None,
+        None,
+        "address of a Dask scheduler, tcp://HOST:PORT, or `local` to start one",
+    ),
     "time_limit": (float | None, None, "time limit of one run in seconds; includes compiling"),
 }
 SWEEP_OPTIONS: dict[str, Option] = {
@@ -59,21 +69,41 @@ SWEEP_OPTIONS: dict[str, Option] = {
         (),
         "settings to sweep: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4",
     ),
-    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "one value for every run: key=value"),
+    "setting": (
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        (),
+        "one value for every run: key=value",
+    ),
     "seeds": (int | None, None, "number of seeds per grid point: 0 .. N-1"),
     "out": (Path | None, None, "folder of the sweep; default: results/sweeps/NAME"),
-    "keep": (str | None, None, "variables to keep from each run, separated by commas; default: all"),
+    "keep": (
+        str | None,
+        None,
+        "variables to keep from each run, separated by commas; default: all",
+    ),
     "show": (str | None, None, "number to plot in the figure"),
-    "plan": (bool, False, "only print how many runs there are and how long they will take, from a timed sample"),
+    "plan": (
+        bool,
+        False,
+        "only print how many runs there are and how long they will take, from a timed sample",
+    ),
     "status": (Path | None, None, "only print what is finished in this folder"),
     "retry_failed": (bool, False, "rerun runs that failed or timed out"),
-    "replace": (bool, False, "overwrite the results of an earlier sweep that has other runs; its runs are kept"),
+    "replace": (
+        bool,
+        False,
+        "overwrite the results of an earlier sweep that has other runs; its runs are kept",
+    ),
     **_MEANS,
 }
 VERIFY_OPTIONS: dict[str, Option] = {
     "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep or of records"),
     "repair": (bool, False, "rerun whatever is damaged or missing"),
-    "file": (str, "", "your own Python file that made the results; --repair never runs a file that you do not name"),
+    "file": (
+        str,
+        "",
+        "your own Python file that made the results; --repair never runs a file that you do not name",
+    ),
     **_MEANS,
 }
 
@@ -83,13 +113,25 @@ def sweep_command(options: Any, progress: Progress) -> int:
     if options.status is not None:
         return _say_status(SweepFolder.existing(options.status), options.json)
     if not options.name:
-        raise InputError("`saccade sweep` needs an experiment first: a Python file, or a name that `saccade list` shows.")
+        raise InputError(
+            "`saccade sweep` needs an experiment first: a Python file, or a name that `saccade list` shows."
+        )
     grid = _grid(options)
-    folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / grid.title)
+    folder = SweepFolder(
+        options.out if options.out is not None else Path("results/sweeps") / grid.title
+    )
     if options.plan:
         return _say_plan(grid, folder, options, progress)
-    with progress(f"{grid.title}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
-        how = (_means(options), options.show, options.retry_failed, on_progress, _gathering(on_progress))
+    with progress(
+        f"{grid.title}, {len(missing(grid, folder, options.retry_failed))} runs to do"
+    ) as on_progress:
+        how = (
+            _means(options),
+            options.show,
+            options.retry_failed,
+            on_progress,
+            _gathering(on_progress),
+        )
         dataset = run_sweep(grid, folder, *how, replace=options.replace)
     runs = [run.identity for run in grid.runs]
     counts = _counts(runs, folder)
@@ -117,7 +159,9 @@ def _gathering(on_progress: Callable[..., None]) -> Callable[[float], None]:
 
 
 def verify_command(options: Any, progress: Progress) -> int:
-    """0 if everything is intact or repaired; 1 if something is damaged or missing, or a sweep is not finished."""
+    """0 if everything is intact or repaired; 1 if something is damaged or missing, or a sweep is
+    not finished.
+    """
     from saccade.records.store import damaged_records, unfinished_runs
 
     unread = recover(options.folder)
@@ -127,18 +171,35 @@ def verify_command(options: Any, progress: Progress) -> int:
         told, is_left = _verified(options.folder, options, progress)
         _say_or_print(told, options.json)
         return 1 if is_left else 0
-    told_of = {str(folder): _verified_or_told(folder, options, progress) for folder in sorted(sweeps)}
+    told_of = {
+        str(folder): _verified_or_told(folder, options, progress) for folder in sorted(sweeps)
+    }
     if n_records == 0 and not sweeps:
-        raise InputError(f"{options.folder} holds neither a sweep nor a record{''.join(f'; {what}' for what in unread[:1])}.")
-    advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair reruns it" for record in damaged}
+        raise InputError(
+            f"{options.folder} holds neither a sweep nor a record{''.join(f'; {what}' for what in unread[:1])}."
+        )
+    advice = {
+        record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair reruns it"
+        for record in damaged
+    }
     if options.repair:
-        advice |= _repaired([record for record in damaged if advice[record] != _OF_WATCHED], options.file, progress)
+        advice |= _repaired(
+            [record for record in damaged if advice[record] != _OF_WATCHED], options.file, progress
+        )
     left = {record: wrong for record, wrong in damaged.items() if advice[record]}
     going = unfinished_runs(options.folder, sweeps)
     if options.json:
-        records = {"records": n_records, "damaged": damaged, "repaired": [record for record in damaged if record not in left]}
+        records = {
+            "records": n_records,
+            "damaged": damaged,
+            "repaired": [record for record in damaged if record not in left],
+        }
         sweeps_told = {folder: told for folder, (told, _) in told_of.items()}
-        print(json.dumps(records | {"unfinished": going, "sweeps": sweeps_told, "unread": unread}, indent=1))
+        print(
+            json.dumps(
+                records | {"unfinished": going, "sweeps": sweeps_told, "unread": unread}, indent=1
+            )
+        )
     else:
         for told, _ in told_of.values():
             _say_or_print(told, as_json=False)
@@ -159,12 +220,23 @@ def _verified(path: Path, options: Any, progress: Progress) -> tuple[dict[str, A
 
     with progress(f"reading {path}") as on_progress:
         found = (
-            repair(SweepFolder(path), _means(options), options.file, on_progress) if options.repair else damage(SweepFolder(path))
+            repair(SweepFolder(path), _means(options), options.file, on_progress)
+            if options.repair
+            else damage(SweepFolder(path))
         )
         left = damage(SweepFolder(path)) if options.repair and not found.is_whole else found
-    told = {"folder": str(path), "files": found.n_files, "damaged": found.files, "runs": found.runs, "missing": found.missing}
+    told = {
+        "folder": str(path),
+        "files": found.n_files,
+        "damaged": found.files,
+        "runs": found.runs,
+        "missing": found.missing,
+    }
     told["under_way"] = found.under_way
-    return told | {"has_results": found.has_results, "repaired": options.repair and left.is_whole}, not left.is_whole
+    return told | {
+        "has_results": found.has_results,
+        "repaired": options.repair and left.is_whole,
+    }, not left.is_whole
 
 
 def _verified_or_told(path: Path, options: Any, progress: Progress) -> tuple[dict[str, Any], bool]:
@@ -184,12 +256,18 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
         return
     for file, wrong in told["damaged"].items():
         print(f"damaged: {Path(told['folder'], file)}: {wrong}")
-    wrong = [f"{len(told['damaged'])} files are damaged, with {len(told['runs'])} runs"] if told["damaged"] else []
+    wrong = (
+        [f"{len(told['damaged'])} files are damaged, with {len(told['runs'])} runs"]
+        if told["damaged"]
+        else []
+    )
     wrong += [f"{len(told['missing'])} runs are missing"] if told["missing"] else []
     wrong += [] if told["has_results"] else ["the results are not written"]
     if told["under_way"]:
         whole = f"{told['files'] - len(told['damaged'])} of {told['files']} files of runs are intact so far"
-        print(f"{told['folder']}: a sweep is running there; {whole}; verify again when it has ended")
+        print(
+            f"{told['folder']}: a sweep is running there; {whole}; verify again when it has ended"
+        )
         return
     done = "it has been repaired" if told["repaired"] else "--repair reruns what is needed"
     print(
@@ -212,7 +290,9 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
         folder = Path(record).resolve()  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
             wrong = damaged_files(folder)
-            for file in {"about.json", CHECKSUMS} & set(wrong):  # a flipped bit in its settings would be another experiment
+            for file in {"about.json", CHECKSUMS} & set(
+                wrong
+            ):  # a flipped bit in its settings would be another experiment
                 raise InputError(f"its settings cannot be trusted, since {file} {wrong[file]}.")
             about = read_json(folder / "about.json")
             if about.get("file") and not named:
@@ -224,9 +304,13 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
                 raise InputError(f"{named} defines {experiment(name).name}.")
             config: Any = settings_of(about, experiment(name).settings)
             own = name if about.get("file") else ""
-            if about.get("identity") != result_identity(folder.name, config, user_files(config, own)):
+            if about.get("identity") != result_identity(
+                folder.name, config, user_files(config, own)
+            ):
                 is_default = not about.get("file") and config == experiment(name).settings()
-                command = f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
+                command = (
+                    f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
+                )
                 raise InputError(_OTHER_CODE.format(command=command))
             with progress(folder.name) as on_progress:
                 reproduce(name, folder.parent, config, str(about.get("command", "")), on_progress)
@@ -243,9 +327,13 @@ def _grid(options: Any) -> Grid:
     config = experiment(options.name).settings()
     for axis in axes_of(options.setting, config):
         if len(axis.values) > 1:
-            raise InputError(f"`--setting {axis.name}` must have one value; use `--over` to sweep it.")
+            raise InputError(
+                f"`--setting {axis.name}` must have one value; use `--over` to sweep it."
+            )
         changed = dict(zip(axis.settings, axis.values[0], strict=True))
-        if changed.get("seeds", (0, 0))[1:] == ():  # one number here is how many, as for `saccade run`
+        if (
+            changed.get("seeds", (0, 0))[1:] == ()
+        ):  # one number here is how many, as for `saccade run`
             changed["seeds"] = changed["seeds"][0]
         config = replace(config, **changed)
     keep = None if options.keep is None else options.keep.split(",")
@@ -261,7 +349,10 @@ def _counts(asked: Collection[str], folder: SweepFolder) -> dict[str, int]:
     runs = set(asked)
     found = Counter(entry["status"] for run, entry in folder.present().items() if run in runs)
     counts = {status: found[status] for status in (FINISHED, DIVERGED, FAILED, TIMED_OUT)}
-    return counts | {"missing": len(runs) - sum(counts.values()), _OTHER: len(folder.entries.keys() - runs)}
+    return counts | {
+        "missing": len(runs) - sum(counts.values()),
+        _OTHER: len(folder.entries.keys() - runs),
+    }
 
 
 def _sentence(counts: dict[str, int]) -> str:
@@ -285,7 +376,12 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
     runs = asked.identities(asked.code_now())
     counts = _counts(runs, folder)
     if as_json:
-        print(json.dumps({"folder": str(folder.path), "name": asked.name, "runs": len(runs), **counts}, indent=1))
+        print(
+            json.dumps(
+                {"folder": str(folder.path), "name": asked.name, "runs": len(runs), **counts},
+                indent=1,
+            )
+        )
     else:
         axes = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in asked.axes)
         print(f"{asked.name}: {len(runs)} runs over {axes}\n{_sentence(counts)}")
@@ -295,7 +391,9 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
 
 def _say_reasons(runs: Iterable[str], folder: SweepFolder) -> None:
     entries = (folder.entries[run] for run in runs if run in folder.entries)
-    reasons = Counter((entry["status"], entry["reason"]) for entry in entries if entry["status"] in UNFINISHED)
+    reasons = Counter(
+        (entry["status"], entry["reason"]) for entry in entries if entry["status"] in UNFINISHED
+    )
     for (status, reason), count in reasons.most_common(_MOST_REASONS):
         print(f"  {count} {status}: {reason}")
 

@@ -16,7 +16,8 @@ from saccade.sweeps.units import units_of
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a sweep: what a process takes to start and compile, one unit after that, and all of them.
+    """Seconds of a sweep: what a process takes to start and compile, one unit after that, and all
+    of them.
 
     `refused`: why runs of the timed sample were not finished, each reason once.
     """
@@ -30,19 +31,34 @@ class Estimate:
 
 
 def estimate(
-    grid: Grid, runs: Sequence[Run], means: Means, on_progress: Callable[[float], None] = lambda fraction: None
+    grid: Grid,
+    runs: Sequence[Run],
+    means: Means,
+    on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> Estimate:
     """Time a few units in one process. Nothing is written."""
     if not runs:
         return Estimate(0, 0, 0.0, 0.0, 0.0)
-    units = units_of(grid.name, grid.runs, {run.identity for run in runs}, keep=grid.keep, time_limit=means.time_limit)
-    chosen = [units[place] for place in sorted({0, len(units) // 2, len(units) - 1})]  # the first is timed twice: it also starts
+    units = units_of(
+        grid.name,
+        grid.runs,
+        {run.identity for run in runs},
+        keep=grid.keep,
+        time_limit=means.time_limit,
+    )
+    chosen = [
+        units[place] for place in sorted({0, len(units) // 2, len(units) - 1})
+    ]  # the first is timed twice: it also starts
     worker = Worker(means.memory_bytes // means.n_workers)
     took, refused = [], []
     try:
         for number, unit in enumerate([chosen[0], *chosen]):
             started = time.perf_counter()
-            refused += [outcome.reason for outcome in outcomes_of(worker, unit) if outcome.status in UNFINISHED]
+            refused += [
+                outcome.reason
+                for outcome in outcomes_of(worker, unit)
+                if outcome.status in UNFINISHED
+            ]
             took.append(time.perf_counter() - started)
             on_progress((number + 1) / (len(chosen) + 1))
     finally:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-KEEP_MISTAKE = "`keep` variable"  # with which the reason begins, if a name in `keep` is none of the record's
+KEEP_MISTAKE = (
+    "`keep` variable"  # with which the reason begins, if a name in `keep` is none of the record's
+)
 
 
 _DEFINITIONS = {
@@ -33,7 +35,9 @@ class OutOfTimeError(Exception):
 
 
 def execute(unit: Unit) -> list[Outcome]:
-    """Outcomes of the unit's runs, in their order. If a call for several runs fails, each is tried alone, to tell which it was."""
+    """Outcomes of the unit's runs, in their order. If a call for several runs fails, each is tried
+    alone, to tell which it was.
+    """
     started = time.perf_counter()
     try:
         experiment(unit.name)  # loaded before the clock: what a process loads is not a run's time
@@ -45,7 +49,9 @@ def execute(unit: Unit) -> list[Outcome]:
         if len(unit.identities) > 1:
             return [outcome for alone in unit.alone() for outcome in execute(alone)]
         status = TIMED_OUT if isinstance(error, OutOfTimeError) else FAILED
-        return [unfinished(unit.identities[0], status, _reason(error), time.perf_counter() - started)]
+        return [
+            unfinished(unit.identities[0], status, _reason(error), time.perf_counter() - started)
+        ]
 
 
 def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outcome:
@@ -54,7 +60,9 @@ def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outco
 
 def _records(unit: Unit, on_progress: Callable[[float], None]) -> list[xr.Dataset]:
     asked = experiment(unit.name)
-    return asked.run_together([asked.settings(**settings) for settings in unit.settings], on_progress)
+    return asked.run_together(
+        [asked.settings(**settings) for settings in unit.settings], on_progress
+    )
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:
@@ -76,14 +84,27 @@ def _finished(unit: Unit, number: int, record: xr.Dataset, seconds: float) -> Ou
     reason = f"{lost} of {record.stop_reason.size} trajectories left all bounds" if lost else ""
     seconds += time.perf_counter() - started  # its claims and headline numbers are part of a run
     kept.attrs = {name: kept.attrs[name] for name in ("config", "settings") if name in kept.attrs}
-    return Outcome(unit.identities[number], DIVERGED if lost else FINISHED, reason, seconds, unit.identities, packed(kept))
+    return Outcome(
+        unit.identities[number],
+        DIVERGED if lost else FINISHED,
+        reason,
+        seconds,
+        unit.identities,
+        packed(kept),
+    )
 
 
 def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
     """Some variables of a record; its headline numbers always."""
     known = [str(name) for name in record.data_vars]
     headlines = [name for name in known if record[name].attrs.get("is_headline")]
-    return record[list(dict.fromkeys([*headlines, *(checked_choice(KEEP_MISTAKE, name, known) for name in names)]))]
+    return record[
+        list(
+            dict.fromkeys(
+                [*headlines, *(checked_choice(KEEP_MISTAKE, name, known) for name in names)]
+            )
+        )
+    ]
 
 
 def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
@@ -93,20 +114,39 @@ def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
     numbers = dict(asked.headlines(record)) if asked.headlines is not None else {}
     asking = [claim.verdict for claim in found if not claim.breaks]
     decided = [verdict == HOLDS for verdict in asking if verdict not in UNDECIDED]
-    numbers["share_of_claims_holding"] = sum(decided) / len(decided) if 2 * len(decided) >= len(asking) > 0 else np.nan
+    numbers["share_of_claims_holding"] = (
+        sum(decided) / len(decided) if 2 * len(decided) >= len(asking) > 0 else np.nan
+    )
     numbers["claims_outside"] = sum(claim.verdict in UNDECIDED for claim in found)
-    own = {(f"final_{key}" if key in record.variables else key): _scalar(value, key) for key, value in numbers.items()}
+    own = {
+        (f"final_{key}" if key in record.variables else key): _scalar(value, key)
+        for key, value in numbers.items()
+    }
     columns = {
         "measured": np.array([centre(claim.measured) for claim in found], float),
         "verdict": np.array([claim.verdict for claim in found], str),
     }
-    claimed = {f"claim_{key}": ("claim", values) for key, values in columns.items()} if found else {}
+    claimed = (
+        {f"claim_{key}": ("claim", values) for key, values in columns.items()} if found else {}
+    )
     record = record.assign(own | claimed)
-    return record.assign_coords(claim=("claim", _distinct([claim.label for claim in found]))) if found else record
+    return (
+        record.assign_coords(claim=("claim", _distinct([claim.label for claim in found])))
+        if found
+        else record
+    )
 
 
 def _scalar(value: float, name: str) -> Any:
-    return ((), np.float64(value), {"units": "", "definition": _DEFINITIONS.get(name, name.replace("_", " ")), "is_headline": 1})
+    return (
+        (),
+        np.float64(value),
+        {
+            "units": "",
+            "definition": _DEFINITIONS.get(name, name.replace("_", " ")),
+            "is_headline": 1,
+        },
+    )
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -124,4 +164,8 @@ def _distinct(names: list[str]) -> list[str]:
 
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())[:300]
-    return text if isinstance(error, InputError | OutOfTimeError) else f"{type(error).__name__}: {text}"
+    return (
+        text
+        if isinstance(error, InputError | OutOfTimeError)
+        else f"{type(error).__name__}: {text}"
+    )

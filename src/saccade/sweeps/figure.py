@@ -1,4 +1,6 @@
-"""The picture of a sweep: one axis as a line, two as a heat map, more as small heat maps; seeds are averaged over."""
+"""The picture of a sweep: one axis as a line, two as a heat map, more as small heat maps; seeds are
+averaged over.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,21 @@ _MOST_NUMBERS = 8  # cells along an axis of a panel of four inches in which a nu
 
 
 def shown_variable(dataset: xr.Dataset, asked: str | None) -> str | None:
-    """The number that is drawn: the one asked for, or the first headline number that any run has; None if no run has any."""
+    """The number that is drawn: the one asked for, or the first headline number that any run has;
+    None if no run has any.
+    """
     swept = _swept(dataset)
-    numbers = [str(name) for name in dataset.data_vars if dataset[name].dims == tuple(swept) and dataset[name].dtype.kind == "f"]
+    numbers = [
+        str(name)
+        for name in dataset.data_vars
+        if dataset[name].dims == tuple(swept) and dataset[name].dtype.kind == "f"
+    ]
     known = [name for name in numbers if bool(dataset[name].notnull().any())]
     if asked is not None and numbers:
         return checked_choice("`show` variable", asked, numbers)
-    return next((name for name in known if dataset[name].attrs.get("is_headline")), next(iter(known), None))
+    return next(
+        (name for name in known if dataset[name].attrs.get("is_headline")), next(iter(known), None)
+    )
 
 
 def sweep_figure(dataset: xr.Dataset, name: str) -> Figure:
@@ -47,10 +57,16 @@ def sweep_figure(dataset: xr.Dataset, name: str) -> Figure:
 
 def caption(dataset: xr.Dataset, name: str | None) -> str:
     """What to see, and how many runs there are to see it in."""
-    counts = {status: int((dataset.status == status).sum()) for status in np.unique(dataset.status.values)}
+    counts = {
+        status: int((dataset.status == status).sum()) for status in np.unique(dataset.status.values)
+    }
     axes = [axis for axis in _swept(dataset) if axis not in _SEEDS]
     has_mean = bool(axes) and len(axes) < len(_swept(dataset))
-    mean = "the line is the mean over seeds" if len(axes) == 1 else "colour is the mean over seeds, ± their standard deviation"
+    mean = (
+        "the line is the mean over seeds"
+        if len(axes) == 1
+        else "colour is the mean over seeds, ± their standard deviation"
+    )
     seeds = f"; {mean}" if has_mean else ""
     runs = ", ".join(f"{n} {status}" for status, n in counts.items())
     if name is None:
@@ -90,13 +106,25 @@ def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figu
     mean = values.mean(seeds) if seeds else values
     if seeds:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a place where no seed has a value is drawn as a gap
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # a place where no seed has a value is drawn as a gap
             low, high = (values.quantile(q, seeds).values for q in (0.1, 0.9))
         if is_number:
-            axes.fill_between(places, low, high, color=categorical(0), alpha=0.25, lw=0, label="8 of 10 seeds")
+            axes.fill_between(
+                places, low, high, color=categorical(0), alpha=0.25, lw=0, label="8 of 10 seeds"
+            )
         else:  # nothing lies between two words
-            axes.vlines(places, low, high, color=categorical(0), alpha=0.25, lw=8, label="8 of 10 seeds")
-    axes.plot(places, mean.values, "o-" if is_number else "o", color=categorical(0), label="mean over seeds" if seeds else None)
+            axes.vlines(
+                places, low, high, color=categorical(0), alpha=0.25, lw=8, label="8 of 10 seeds"
+            )
+    axes.plot(
+        places,
+        mean.values,
+        "o-" if is_number else "o",
+        color=categorical(0),
+        label="mean over seeds" if seeds else None,
+    )
     _label(axes.xaxis, values[axis].values, is_number)
     axes.set(xlabel=_words(axis), ylabel=_words(name))
     if seeds:
@@ -105,8 +133,12 @@ def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figu
 
 
 def _heat_maps(every: xr.DataArray, axes: list[str], seeds: list[Any], name: str) -> Figure:
-    """The last two axes in each panel, one panel for each place on the others; in each cell the mean over seeds, ± their spread."""
-    values, spread = (every.mean(seeds), every.std(seeds)) if seeds else (every, xr.zeros_like(every))
+    """The last two axes in each panel, one panel for each place on the others; in each cell the
+    mean over seeds, ± their spread.
+    """
+    values, spread = (
+        (every.mean(seeds), every.std(seeds)) if seeds else (every, xr.zeros_like(every))
+    )
     outer, (down, across) = axes[:-2], axes[-2:]
     places = list(itertools.product(*(range(values.sizes[axis]) for axis in outer)))
     if len(places) > _MOST_PANELS:
@@ -125,14 +157,24 @@ def _heat_maps(every: xr.DataArray, axes: list[str], seeds: list[Any], name: str
         part, around = (one.isel(chosen).transpose(down, across) for one in (values, spread))
         mesh = _heat_map(panel, part, around.values, down, across, norm)
         panel.set_title(
-            ", ".join(f"{_words(axis)} {_short(values[axis].values[index])}" for axis, index in chosen.items()), loc="left"
+            ", ".join(
+                f"{_words(axis)} {_short(values[axis].values[index])}"
+                for axis, index in chosen.items()
+            ),
+            loc="left",
         )
     n_seeds = _product(every, seeds)
     label = _words(name) + (f", mean ± spread of {n_seeds} seeds" if n_seeds > 1 else "")
-    alike = [norm.vmin] if norm.vmin == norm.vmax and norm.vmin is not None else None  # no scale around one value
+    alike = (
+        [norm.vmin] if norm.vmin == norm.vmax and norm.vmin is not None else None
+    )  # no scale around one value
     drawing.colorbar(cast(Any, mesh), ax=grid, label=label, ticks=alike)
     if values.isnull().any():
-        drawing.legend(handles=[Patch(color=_NO_RUN, label="grey: no finished run")], loc="outside lower right", fontsize=7)
+        drawing.legend(
+            handles=[Patch(color=_NO_RUN, label="grey: no finished run")],
+            loc="outside lower right",
+            fontsize=7,
+        )
     return drawing
 
 
@@ -145,7 +187,9 @@ def _norm(values: np.ndarray) -> Normalize:
     return LogNorm(low, high) if low > 0 and high / low >= _DECADES else Normalize(low, high)
 
 
-def _heat_map(panel: Any, part: xr.DataArray, spread: np.ndarray, down: str, across: str, norm: Normalize) -> Any:
+def _heat_map(
+    panel: Any, part: xr.DataArray, spread: np.ndarray, down: str, across: str, norm: Normalize
+) -> Any:
     mesh = panel.pcolormesh(part.values, cmap="cividis", rasterized=True, norm=norm)
     panel.set_facecolor(_NO_RUN)
     if max(part.shape) <= _MOST_NUMBERS:
@@ -153,19 +197,27 @@ def _heat_map(panel: Any, part: xr.DataArray, spread: np.ndarray, down: str, acr
     for axis, name in ((panel.xaxis, across), (panel.yaxis, down)):
         labels = part[name].values
         step = -(-len(labels) // 8)
-        axis.set_ticks(np.arange(len(labels))[::step] + 0.5, [_short(label) for label in labels[::step]])
+        axis.set_ticks(
+            np.arange(len(labels))[::step] + 0.5, [_short(label) for label in labels[::step]]
+        )
         axis.set_label_text(_words(name))
     return mesh
 
 
 def _write_numbers(panel: Any, mesh: Any, values: np.ndarray, spread: np.ndarray) -> None:
-    """Each cell's number in it, with the spread over seeds below; dark on light cells and light on dark ones."""
+    """Each cell's number in it, with the spread over seeds below; dark on light cells and light on
+    dark ones.
+    """
     shares = mesh.norm(values)
     for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
         colour = "black" if shares[row, column] > 0.5 else "white"
-        around = f"\n±{numeral(float(spread[row, column]), '.1g')}" if spread[row, column] > 0 else ""
+        around = (
+            f"\n±{numeral(float(spread[row, column]), '.1g')}" if spread[row, column] > 0 else ""
+        )
         text = f"{_short(values[row, column])}{around}"
-        panel.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize="small")
+        panel.text(
+            column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize="small"
+        )
 
 
 def _places(labels: np.ndarray) -> tuple[np.ndarray, bool]:

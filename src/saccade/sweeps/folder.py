@@ -1,4 +1,5 @@
-"""The folder of a sweep: finished runs in files named by their content, and a manifest that lists them.
+"""The folder of a sweep: finished runs in files named by their content, and a manifest that lists
+them.
 
 | file             | what it holds                                                                                 |
 |------------------|-----------------------------------------------------------------------------------------------|
@@ -9,9 +10,9 @@
 | `checksums.json` | of the results that are made of them: dataset, summary, figure                                |
 | `lock`           | held by the one process that writes                                                           |
 
-A file of runs appears by rename and only then gets its line, so a process killed at any moment leaves either nothing or a whole
-file. Files without a line are taken up when the folder is next written to. The last line about a run counts, but a failure never
-replaces a finished run.
+A file of runs appears by rename and only then gets its line, so a process killed at any moment
+leaves either nothing or a whole file. Files without a line are taken up when the folder is next
+written to. The last line about a run counts, but a failure never replaces a finished run.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _OF_A_RUN: dict[str, Any] = {"run": str, "status": str, "reason": str, "seconds"
 
 
 class SweepFolder:
-    """What is finished, by the identity of the run: `entries[run]` is its line of the manifest, `file_of[run]` its file's name."""
+    """What is finished, by the identity of the run: `entries[run]` is its line of the manifest,
+    `file_of[run]` its file's name.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -68,11 +71,15 @@ class SweepFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """The right to write, for one process at a time; the system takes it back from a process that is killed."""
+        """The right to write, for one process at a time; the system takes it back from a process
+        that is killed.
+        """
         try:
             make_folder(self.path / "runs")
             if (self.path / "runs").is_symlink():
-                raise InputError(f"cannot write to {self.path / 'runs'}: it is a symbolic link; name another folder.")
+                raise InputError(
+                    f"cannot write to {self.path / 'runs'}: it is a symbolic link; name another folder."
+                )
             lock = open(self.path / "lock", "a+", opener=_not_through_a_link)  # noqa: SIM115  # closed below
         except OSError as error:
             raise InputError(f"cannot write to {self.path}: {error.strerror or error}.") from None
@@ -80,7 +87,9 @@ class SweepFolder:
             end = time.monotonic() + _GLANCE
             while not _is_locked(lock, fcntl.LOCK_EX, self.path):
                 if time.monotonic() > end:
-                    raise InputError(f"another process is using {self.path}; wait for it, or use another folder.")
+                    raise InputError(
+                        f"another process is using {self.path}; wait for it, or use another folder."
+                    )
                 time.sleep(_GLANCE / 20)
             self._read()  # another process may have added to it since
             self._clear_up()
@@ -91,7 +100,10 @@ class SweepFolder:
         try:
             with open(self.path / "lock", opener=_not_through_a_link) as lock:
                 return not _is_locked(lock, fcntl.LOCK_SH, self.path)
-        except (OSError, InputError):  # nobody has ever written, or locks are not for those who only read
+        except (
+            OSError,
+            InputError,
+        ):  # nobody has ever written, or locks are not for those who only read
             return False
 
     def commit(self, outcomes: Sequence[Outcome]) -> None:
@@ -101,15 +113,27 @@ class SweepFolder:
         content = as_bytes(outcomes)
         checksum = hashlib.sha256(content).hexdigest()
         file = f"{checksum[:_DIGITS]}.npz"
-        if file == self._begun and file in self.checksums:  # Ctrl-C came before its outcomes were let go, and they are given again
+        if (
+            file == self._begun and file in self.checksums
+        ):  # Ctrl-C came before its outcomes were let go, and they are given again
             return
         self._begun = file
         try:
             with whole_file(self.path / "runs" / file) as whole:
                 whole.write(content)
-            self._add_line({"file": file, "sha256": checksum, "runs": [outcome.entry() for outcome in outcomes]})
+            self._add_line(
+                {
+                    "file": file,
+                    "sha256": checksum,
+                    "runs": [outcome.entry() for outcome in outcomes],
+                }
+            )
         except (OSError, InputError) as error:
-            why = error if isinstance(error, InputError) else f"cannot write to {self.path}: {error.strerror or error}."
+            why = (
+                error
+                if isinstance(error, InputError)
+                else f"cannot write to {self.path}: {error.strerror or error}."
+            )
             raise InputError(
                 f"{why} {len(self.entries)} finished runs are safe there; make room and give the same command again."
             ) from None
@@ -127,7 +151,9 @@ class SweepFolder:
         return set(self.file_of.values()).difference(_run_names(self.path))
 
     def unlisted(self) -> list[str]:
-        """Files of runs that no line tells of: lines were lost, or a process was killed before it wrote one."""
+        """Files of runs that no line tells of: lines were lost, or a process was killed before it
+        wrote one.
+        """
         return [name for name in _run_names(self.path) if name not in self.checksums]
 
     def present(self) -> dict[str, dict[str, Any]]:
@@ -136,11 +162,15 @@ class SweepFolder:
         return {run: entry for run, entry in self.entries.items() if self.file_of[run] not in lost}
 
     def damaged(self) -> dict[str, str]:
-        """Files of runs whose content is not what was written, with what is wrong, all read and hashed again; and the manifest."""
+        """Files of runs whose content is not what was written, with what is wrong, all read and
+        hashed again; and the manifest.
+        """
         found = {f"runs/{name}": "it is not in the manifest" for name in self.unlisted()}
         if self.n_unreadable:
             found["manifest.jsonl"] = f"{self.n_unreadable} of its lines cannot be read"
-        listed = {f"runs/{file}": self.checksums[file] for file in sorted(set(self.file_of.values()))}
+        listed = {
+            f"runs/{file}": self.checksums[file] for file in sorted(set(self.file_of.values()))
+        }
         for file, checksum in listed.items():
             try:
                 if file_hash(self.path / file) != checksum:
@@ -152,7 +182,9 @@ class SweepFolder:
         return found
 
     def forget(self, files: Iterable[str]) -> None:
-        """Set damaged or lost files aside, so that their runs count as missing; what is damaged stays, under another name."""
+        """Set damaged or lost files aside, so that their runs count as missing; what is damaged
+        stays, under another name.
+        """
         for file in files:
             path = self.path / "runs" / file
             self._add_line({"file": file, "lost": True})
@@ -162,7 +194,9 @@ class SweepFolder:
 
     def _add_line(self, line: dict[str, Any]) -> None:
         text = _written(line)
-        self._take(line)  # first: if this is interrupted, the file is there already and is taken up again without its line
+        self._take(
+            line
+        )  # first: if this is interrupted, the file is there already and is taken up again without its line
         with open(self.path / "manifest.jsonl", "ab+", opener=_not_through_a_link) as manifest:
             begun = manifest.seek(0, os.SEEK_END)
             if begun and not self._ends_whole(manifest, begun):
@@ -185,7 +219,9 @@ class SweepFolder:
         return last == b"\n"
 
     def _lines(self, *, as_written: bool = False) -> Iterator[Any]:
-        """Whole lines of the manifest. Others are counted; the files that they told of are taken up again by their names."""
+        """Whole lines of the manifest. Others are counted; the files that they told of are taken up
+        again by their names.
+        """
         self.n_unreadable = 0
         if not (self.path / "manifest.jsonl").is_file():
             return
@@ -195,7 +231,9 @@ class SweepFolder:
                     line = _line(text)
                     if line is not None:
                         yield text if as_written else line
-                    elif text.endswith(b"\n") or _line(text[:-1]) is not None:  # the second: only its end is not what was written
+                    elif (
+                        text.endswith(b"\n") or _line(text[:-1]) is not None
+                    ):  # the second: only its end is not what was written
                         self.n_unreadable += 1
                     else:
                         self._ends_torn = True  # of a process that was killed
@@ -203,7 +241,9 @@ class SweepFolder:
             raise InputError(f"cannot read {self.path}: {error.strerror or error}.") from None
 
     def _clear_up(self) -> None:
-        """After a process that was killed: take up what it finished, remove what it did not, and lines that nobody can read."""
+        """After a process that was killed: take up what it finished, remove what it did not, and
+        lines that nobody can read.
+        """
         try:
             if self.n_unreadable or self._ends_torn:
                 with whole_file(self.path / "manifest.jsonl") as manifest:
@@ -212,7 +252,9 @@ class SweepFolder:
             clear_drafts(self.path / "runs")
             clear_drafts(self.path)
         except OSError as error:
-            raise InputError(f"cannot write to {self.path}: {error.strerror or error}. All finished runs are safe there.") from None
+            raise InputError(
+                f"cannot write to {self.path}: {error.strerror or error}. All finished runs are safe there."
+            ) from None
 
     def _take(self, line: dict[str, Any]) -> None:
         file = line["file"]
@@ -224,16 +266,27 @@ class SweepFolder:
         self.checksums[file] = line["sha256"]
         for entry in line["runs"]:
             known = self.entries.get(entry["run"])
-            # Files taken up again come in any order: a run that was finished at last is not unfinished by its earlier failure.
+            # Files taken up again come in any order: a run that was finished at last is not
+            # unfinished by its earlier failure.
             if known is None or known["status"] in UNFINISHED or entry["status"] not in UNFINISHED:
                 self.entries[entry["run"]] = entry
                 self.file_of[entry["run"]] = file
 
     def _take_up_files(self) -> None:
-        """Give whole files that no line names their lines: their writer was killed between the two, or lines were lost."""
+        """Give whole files that no line names their lines: their writer was killed between the two,
+        or lines were lost.
+        """
         for path in _run_files(self.path):
-            if path.name not in self.checksums and (checksum := file_hash(path)).startswith(path.stem):
-                self._add_line({"file": path.name, "sha256": checksum, "runs": [found.entry() for found in read_outcomes(path)]})
+            if path.name not in self.checksums and (checksum := file_hash(path)).startswith(
+                path.stem
+            ):
+                self._add_line(
+                    {
+                        "file": path.name,
+                        "sha256": checksum,
+                        "runs": [found.entry() for found in read_outcomes(path)],
+                    }
+                )
 
 
 def _is_locked(lock: IO[str], how: int, path: Path) -> bool:
@@ -256,7 +309,9 @@ def _is_whole(path: Path) -> bool:
 
 
 def _not_through_a_link(path: str, flags: int) -> int:
-    """A folder from a stranger must not lead to a file elsewhere that is then written to, nor to a pipe that nobody writes to."""
+    """A folder from a stranger must not lead to a file elsewhere that is then written to, nor to a
+    pipe that nobody writes to.
+    """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -273,8 +328,15 @@ def sweeps_below(folder: Path) -> set[Path]:
     """Not in hidden folders, which are drafts."""
     names = [*below(folder, [])]
     found = {path.parent for path in names if path.name == "sweep.json"}
-    found |= {path.parents[1] for path in names if path.parent.name == "runs" and path.suffix == ".npz"}
-    return {path for path in found if is_sweep(path) and not any(part.startswith(".") for part in path.relative_to(folder).parts)}
+    found |= {
+        path.parents[1] for path in names if path.parent.name == "runs" and path.suffix == ".npz"
+    }
+    return {
+        path
+        for path in found
+        if is_sweep(path)
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
 
 
 def _run_files(folder: Path) -> list[Path]:
@@ -282,10 +344,14 @@ def _run_files(folder: Path) -> list[Path]:
 
 
 def _run_names(folder: Path) -> list[str]:
-    """Names alone: making and sorting 100,000 paths takes longer than all else that is done with them."""
+    """Names alone: making and sorting 100,000 paths takes longer than all else that is done with
+    them.
+    """
     try:
         with os.scandir(folder / "runs") as found:
-            return sorted(file.name for file in found if re.fullmatch(_FORM, file.name) and file.is_file())
+            return sorted(
+                file.name for file in found if re.fullmatch(_FORM, file.name) and file.is_file()
+            )
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
             return []
@@ -321,5 +387,9 @@ def _is_line(read: dict[str, Any]) -> bool:
     return read.get("lost") is True or (
         isinstance(read.get("sha256"), str)
         and isinstance(entries, list)
-        and all(isinstance(entry, dict) and all(isinstance(entry.get(k), v) for k, v in _OF_A_RUN.items()) for entry in entries)
+        and all(
+            isinstance(entry, dict)
+            and all(isinstance(entry.get(k), v) for k, v in _OF_A_RUN.items())
+            for entry in entries
+        )
     )

@@ -29,7 +29,9 @@ RESULTS = ("dataset.zarr", "summary.csv", "summary.parquet", "figure.svg", "figu
 
 
 class Gathered:
-    """Arrays over the grid, filled run by run; a variable whose shape or axes differ between runs is left out, and named."""
+    """Arrays over the grid, filled run by run; a variable whose shape or axes differ between runs
+    is left out, and named.
+    """
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
@@ -40,25 +42,52 @@ class Gathered:
         self._left_out: set[str] = set()
         self._bytes = 0
 
-    def put(self, place: tuple[int, ...], about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """A record as `packed` gives it: a dataset for each of many short runs would take longer than they do."""
+    def put(
+        self, place: tuple[int, ...], about: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> None:
+        """A record as `packed` gives it: a dataset for each of many short runs would take longer
+        than they do.
+        """
         for name, (dims, attrs, values) in self.squeezed(about["variables"], arrays).items():
             if name not in about["coords"]:
                 self._put(name, place, dims, attrs, values)
-            elif dims or not about["variables"][name][0]:  # without one that named a single place on an inner axis
+            elif (
+                dims or not about["variables"][name][0]
+            ):  # without one that named a single place on an inner axis
                 self._check_coordinate(name, values)
 
     def squeezed(self, variables: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Dimensions, attributes and values, without inner axes of length one that a swept axis stands for now."""
-        sizes = {dim: size for name, (dims, _) in variables.items() for dim, size in zip(dims, arrays[name].shape, strict=True)}
-        gone = {dim for dim, size in sizes.items() if size == 1 and (dim in ("rate", "seed") or dim in self._axes)}
+        """Dimensions, attributes and values, without inner axes of length one that a swept axis
+        stands for now.
+        """
+        sizes = {
+            dim: size
+            for name, (dims, _) in variables.items()
+            for dim, size in zip(dims, arrays[name].shape, strict=True)
+        }
+        gone = {
+            dim
+            for dim, size in sizes.items()
+            if size == 1 and (dim in ("rate", "seed") or dim in self._axes)
+        }
         found = {}
         for name in variables.keys() - set(self._axes):
             dims = tuple(dim for dim in variables[name][0] if dim not in gone)
-            found[name] = dims, variables[name][1], arrays[name].reshape([sizes[dim] for dim in dims])
+            found[name] = (
+                dims,
+                variables[name][1],
+                arrays[name].reshape([sizes[dim] for dim in dims]),
+            )
         return {name: found[name] for name in variables if name in found}
 
-    def _put(self, name: str, place: tuple[int, ...], dims: tuple[str, ...], attrs: dict[str, Any], values: np.ndarray) -> None:
+    def _put(
+        self,
+        name: str,
+        place: tuple[int, ...],
+        dims: tuple[str, ...],
+        attrs: dict[str, Any],
+        values: np.ndarray,
+    ) -> None:
         if name in self._left_out:
             return
         if name not in self._values:
@@ -88,13 +117,20 @@ class Gathered:
         del self._values[name], self._about[name]
 
     def dataset(self) -> xr.Dataset:
-        for name in [name for name, (dims, _) in self._about.items() if self._left_out.intersection(dims)]:
+        for name in [
+            name for name, (dims, _) in self._about.items() if self._left_out.intersection(dims)
+        ]:
             self._leave_out(name)
         variables = {
-            name: ((*self._axes, *self._about[name][0]), values, self._about[name][1]) for name, values in self._values.items()
+            name: ((*self._axes, *self._about[name][0]), values, self._about[name][1])
+            for name, values in self._values.items()
         }
         used = {dim for dims, *_ in variables.values() for dim in dims}
-        coords = {name: (name, values) for name, values in self._coords.items() if name in used and values.ndim == 1}
+        coords = {
+            name: (name, values)
+            for name, values in self._coords.items()
+            if name in used and values.ndim == 1
+        }
         dataset = xr.Dataset(variables, coords | swept_coordinates(self._grid))
         dataset.attrs = {"left_out": json.dumps(sorted(self._left_out))}
         return dataset
@@ -110,10 +146,14 @@ def numbers_of(grid: Grid, about: dict[str, Any], arrays: dict[str, np.ndarray])
     ]
 
 
-def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    """The dataset of `grid`, with what came of every run: `status` (missing if not run) and `reason`.
+def gathered(
+    folder: SweepFolder, grid: Grid, on_progress: Callable[[float], None] = lambda fraction: None
+) -> xr.Dataset:
+    """The dataset of `grid`, with what came of every run: `status` (missing if not run) and
+    `reason`.
 
-    Not with the time that runs took, which is in the table: the same runs give the same dataset to the last bit.
+    Not with the time that runs took, which is in the table: the same runs give the same dataset to
+    the last bit.
     """
     place_of = {run.identity: run.place for run in grid.runs}
     whole = Gathered(grid)
@@ -127,9 +167,20 @@ def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], Non
     axes = _axis_names(grid)
     for name, (missing, definition) in _OF_RUNS.items():
         told = [folder.entries.get(run.identity, {}).get(name, missing) for run in grid.runs]
-        column = [as_bytes(text).decode() for text in told]  # a reason may name a file whose name is not UTF-8
-        dataset[name] = (axes, np.array(column).reshape(grid.shape), {"units": "", "definition": definition})
-    about = {"dynamics": f"sweep of {grid.title}", "command": grid.command, "config": _settings(grid), "code": grid.code}
+        column = [
+            as_bytes(text).decode() for text in told
+        ]  # a reason may name a file whose name is not UTF-8
+        dataset[name] = (
+            axes,
+            np.array(column).reshape(grid.shape),
+            {"units": "", "definition": definition},
+        )
+    about = {
+        "dynamics": f"sweep of {grid.title}",
+        "command": grid.command,
+        "config": _settings(grid),
+        "code": grid.code,
+    }
     dataset.attrs |= about | provenance()
     return dataset
 
@@ -140,7 +191,10 @@ def _settings(grid: Grid) -> str:
 
 
 _OF_RUNS = {
-    "status": (_MISSING, "what came of the run: finished, diverged, failed, out of time; missing if it was not run"),
+    "status": (
+        _MISSING,
+        "what came of the run: finished, diverged, failed, out of time; missing if it was not run",
+    ),
     "reason": ("", "why a run is not finished"),
 }
 
@@ -151,18 +205,26 @@ def swept_coordinates(grid: Grid) -> dict[str, Any]:
     for name, axis in zip(_axis_names(grid), grid.axes, strict=True):
         coords[name] = (name, np.array(_without_lists([values[0] for values in axis.values])))
         for number, linked in enumerate(axis.settings[1:], 1):
-            coords[linked] = (name, np.array(_without_lists([values[number] for values in axis.values])))
+            coords[linked] = (
+                name,
+                np.array(_without_lists([values[number] for values in axis.values])),
+            )
     return coords
 
 
 def summary_rows(dataset: xr.Dataset, grid: Grid, folder: SweepFolder) -> list[dict[str, Any]]:
-    """A row for each run: its settings, what came of it and how fast, every scalar of it, the last value of what has only time.
+    """A row for each run: its settings, what came of it and how fast, every scalar of it, the last
+    value of what has only time.
 
     Runs that were computed together share their time evenly.
     """
     axes = _axis_names(grid)
     columns = {name: dataset[name].values for name in swept_coordinates(grid)}
-    scalars = {name: dataset[name].values for name in map(str, dataset.data_vars) if set(dataset[name].dims) == set(axes)}
+    scalars = {
+        name: dataset[name].values
+        for name in map(str, dataset.data_vars)
+        if set(dataset[name].dims) == set(axes)
+    }
     for name in map(str, dataset.data_vars):
         if dataset[name].dims == (*axes, "time") and f"final_{name}" not in dataset:
             scalars[f"final_{name}"] = dataset[name].values[..., -1]
@@ -177,12 +239,18 @@ def summary_rows(dataset: xr.Dataset, grid: Grid, folder: SweepFolder) -> list[d
     return rows
 
 
-def write_dataset(folder: Path, dataset: xr.Dataset, rows: list[dict[str, Any]], show: str | None) -> None:
-    """The results of a sweep, under checksums: `dataset.zarr`, `summary.csv` and `.parquet`, `figure.svg` and `.png`."""
+def write_dataset(
+    folder: Path, dataset: xr.Dataset, rows: list[dict[str, Any]], show: str | None
+) -> None:
+    """The results of a sweep, under checksums: `dataset.zarr`, `summary.csv` and `.parquet`,
+    `figure.svg` and `.png`.
+    """
     shown = shown_variable(dataset, show)
     dataset.attrs["caption"] = caption(dataset, shown)
     try:
-        if (target := folder / "dataset.zarr").is_dir() and stranger(target):  # its checksums are damaged: it is kept
+        if (target := folder / "dataset.zarr").is_dir() and stranger(
+            target
+        ):  # its checksums are damaged: it is kept
             set_aside(target, f"{target.name}.damaged")
         save_record(dataset, target)
         write_summary(folder, rows)
@@ -204,9 +272,13 @@ def write_summary(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _axis_names(grid: Grid) -> list[str]:
-    """Of the dataset: a setting that lists values is swept one at a time, so its axis is named by one: `ratios` -> `ratio`."""
+    """Of the dataset: a setting that lists values is swept one at a time, so its axis is named by
+    one: `ratios` -> `ratio`.
+    """
     return [
-        _singular(axis.name) if isinstance(axis.values[0][0], tuple) and len(axis.values[0][0]) == 1 else axis.name
+        _singular(axis.name)
+        if isinstance(axis.values[0][0], tuple) and len(axis.values[0][0]) == 1
+        else axis.name
         for axis in grid.axes
     ]
 
@@ -219,7 +291,9 @@ def _without_lists(values: list[Any]) -> list[Any]:
     """Lists of one as what they list; longer ones as text, and all as text where one is none."""
     if all(isinstance(value, tuple) and len(value) == 1 for value in values):
         return [value[0] for value in values]
-    return [written(value) if isinstance(value, tuple) or None in values else value for value in values]
+    return [
+        written(value) if isinstance(value, tuple) or None in values else value for value in values
+    ]
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -54,22 +54,34 @@ class Grid:
         axes = axes_of(over, settings)
         if seeds is not None:
             axes.append(_seed_axis(name, settings, seeds, axes))
-        grid = cls(own_file(name) or name, settings, tuple(axes), None if keep is None else tuple(keep))
+        grid = cls(
+            own_file(name) or name, settings, tuple(axes), None if keep is None else tuple(keep)
+        )
         if not axes:
-            raise InputError("nothing is swept: give `--over setting=values`, `--seeds N`, or both.")
+            raise InputError(
+                "nothing is swept: give `--over setting=values`, `--seeds N`, or both."
+            )
         if grid.n_runs > MOST_RUNS:
-            raise InputError(f"{grid.n_runs:,} runs are more than the {MOST_RUNS:,} one sweep may have; split it over folders.")
+            raise InputError(
+                f"{grid.n_runs:,} runs are more than the {MOST_RUNS:,} one sweep may have; split it over folders."
+            )
         grid._check_settings()
         return grid
 
     def _check_settings(self) -> None:
-        """Of all runs, before any: those of the first one, and each value on an axis, since settings are checked singly."""
+        """Of all runs, before any: those of the first one, and each value on an axis, since
+        settings are checked singly.
+        """
         _, changed = next(places(self.axes))
         check_settings(replace(self.config, **changed))
         for axis in self.axes:
             for setting, values in zip(axis.settings, zip(*axis.values, strict=True), strict=True):
-                is_whole = all(type(value) is int for value in values)  # then the extremes tell of all, of millions of seeds too
-                check_values(type(self.config), setting, {min(values), max(values)} if is_whole else values)
+                is_whole = all(
+                    type(value) is int for value in values
+                )  # then the extremes tell of all, of millions of seeds too
+                check_values(
+                    type(self.config), setting, {min(values), max(values)} if is_whole else values
+                )
 
     @property
     def title(self) -> str:
@@ -92,10 +104,16 @@ class Grid:
         """The call that asks for this grid."""
         usual = vars(type(self.config)())
         swept = {setting for axis in self.axes for setting in axis.settings}
-        others = [(name, value) for name, value in vars(self.config).items() if name not in swept and value != usual[name]]
+        others = [
+            (name, value)
+            for name, value in vars(self.config).items()
+            if name not in swept and value != usual[name]
+        ]
         settings = [f"--setting {name}={_written((value,))}" for name, value in others]
         kept = [] if self.keep is None else [f"--keep {','.join(self.keep)}"]
-        return " ".join(["saccade sweep", shlex.quote(self.name), *map(_flag, self.axes), *settings, *kept])
+        return " ".join(
+            ["saccade sweep", shlex.quote(self.name), *map(_flag, self.axes), *settings, *kept]
+        )
 
     @cached_property
     def code(self) -> str:
@@ -104,17 +122,26 @@ class Grid:
     @cached_property
     def texts(self) -> str:
         """Hash of the texts that the settings name; nothing if they name none."""
-        return text_version(self.config) if hasattr(self.config, "text") or hasattr(self.config, "texts") else ""
+        return (
+            text_version(self.config)
+            if hasattr(self.config, "text") or hasattr(self.config, "texts")
+            else ""
+        )
 
     @cached_property
     def runs(self) -> list[Run]:
         """All runs, the last axis fastest."""
         identity = identities(self.title, vars(self.config), f"{self.code} {self.keep}{self.texts}")
-        return [Run(identity(changed), self.config, changed, place) for place, changed in places(self.axes)]
+        return [
+            Run(identity(changed), self.config, changed, place)
+            for place, changed in places(self.axes)
+        ]
 
 
 def places(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], dict[str, Any]]]:
-    """Every place of a grid, as its index on every axis and as the settings that it changes; the last axis fastest."""
+    """Every place of a grid, as its index on every axis and as the settings that it changes; the
+    last axis fastest.
+    """
     for place in itertools.product(*(range(len(axis.values)) for axis in axes)):
         changed: dict[str, Any] = {}
         for axis, index in zip(axes, place, strict=True):
@@ -127,21 +154,30 @@ def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:
     settings = {field.name for field in fields(config)}
     setting = next((setting for setting in ("seed", "seeds") if setting in settings), None)
     if setting is None:
-        raise InputError(f"{name} draws nothing at random, so it has no seeds to sweep; leave out `--seeds`.")
+        raise InputError(
+            f"{name} draws nothing at random, so it has no seeds to sweep; leave out `--seeds`."
+        )
     if setting == "seeds" and get_type_hints(type(config))[setting] is int:
         raise InputError(
             f"`seeds` of {name} is a count; to sweep seeds one by one, declare `seeds: int | tuple[int, ...]`, or a `seed`."
         )
     if any(setting in axis.settings for axis in axes):
-        raise InputError(f"`{setting}` is swept twice, by `--over` and by `--seeds`; leave one out.")
-    numbers = list(seeds) if is_list_like(seeds) else range(checked_count("seeds", seeds, high=MOST_RUNS))
+        raise InputError(
+            f"`{setting}` is swept twice, by `--over` and by `--seeds`; leave one out."
+        )
+    numbers = (
+        list(seeds) if is_list_like(seeds) else range(checked_count("seeds", seeds, high=MOST_RUNS))
+    )
     values = [number if setting == "seed" else (number,) for number in numbers]
     return axes_of({setting: values}, config)[0]
 
 
 def _flag(axis: Axis) -> str:
     counted = [(number,) for number in range(len(axis.values))]
-    if axis.name in ("seed", "seeds") and axis.values in (tuple(counted), tuple((seed,) for seed in counted)):
+    if axis.name in ("seed", "seeds") and axis.values in (
+        tuple(counted),
+        tuple((seed,) for seed in counted),
+    ):
         return f"--seeds {len(counted)}"
     return f"--over {'/'.join(axis.settings)}={','.join(map(_written, axis.values))}"
 

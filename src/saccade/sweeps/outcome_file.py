@@ -1,6 +1,8 @@
-"""Outcomes of runs in one file: an archive with the values of each run, one array after the other, and all names as JSON.
+"""Outcomes of runs in one file: an archive with the values of each run, one array after the other,
+and all names as JSON.
 
-One file holds the runs that were finished together, so that many short runs cost few files. Nothing in it can execute code.
+One file holds the runs that were finished together, so that many short runs cost few files. Nothing
+in it can execute code.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ if TYPE_CHECKING:
 FINISHED, DIVERGED, FAILED, TIMED_OUT = "finished", "diverged", "failed", "out of time"
 UNFINISHED = (FAILED, TIMED_OUT)
 _HEADER = "outcomes.json"
-_ENTRY = {"run": str, "status": str, "reason": str, "seconds": (int, float), "layout": object, "attrs": dict}
+_ENTRY = {
+    "run": str,
+    "status": str,
+    "reason": str,
+    "seconds": (int, float),
+    "layout": object,
+    "attrs": dict,
+}
 _SHAPE = {"runs": [_ENTRY], "layouts": [dict]}
 
 
@@ -39,12 +48,19 @@ class Outcome:
     status: str
     reason: str
     seconds: float
-    company: tuple[str, ...]  # identities of all runs computed in the same call: their last bits may depend on it
+    company: tuple[
+        str, ...
+    ]  # identities of all runs computed in the same call: their last bits may depend on it
     record: Any = None  # an xarray.Dataset, or what `packed` made of one
 
     def entry(self) -> dict[str, Any]:
         """Everything but the record, as the manifest lists it; a company by its first run."""
-        about = {"run": self.identity, "status": self.status, "reason": self.reason, "seconds": round(self.seconds, 6)}
+        about = {
+            "run": self.identity,
+            "status": self.status,
+            "reason": self.reason,
+            "seconds": round(self.seconds, 6),
+        }
         return about if len(self.company) == 1 else about | {"with": self.company[0]}
 
 
@@ -52,16 +68,25 @@ def packed(record: xr.Dataset) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A record as its description and its arrays: quick to send and to write."""
     about = {
         "coords": [str(name) for name in record.coords],
-        "variables": {str(name): [list(map(str, value.dims)), dict(value.attrs)] for name, value in record.variables.items()},
+        "variables": {
+            str(name): [list(map(str, value.dims)), dict(value.attrs)]
+            for name, value in record.variables.items()
+        },
         "attrs": dict(record.attrs),
     }
-    return about, {str(name): _without_objects(np.asarray(value.values)) for name, value in record.variables.items()}
+    return about, {
+        str(name): _without_objects(np.asarray(value.values))
+        for name, value in record.variables.items()
+    }
 
 
 def unpacked(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
     import xarray as xr
 
-    variables = {name: (tuple(dims), arrays[name].copy(), attrs) for name, (dims, attrs) in about["variables"].items()}
+    variables = {
+        name: (tuple(dims), arrays[name].copy(), attrs)
+        for name, (dims, attrs) in about["variables"].items()
+    }
     coords = {name: variables.pop(name) for name in about["coords"]}
     return xr.Dataset(variables, coords, about["attrs"])
 
@@ -72,25 +97,40 @@ def _without_objects(values: np.ndarray) -> np.ndarray:
 
 def as_bytes(outcomes: Sequence[Outcome]) -> bytes:
     """The file's whole content; the same outcomes give the same bytes."""
-    header: dict[str, Any] = {"runs": [], "layouts": []}  # a layout for each stretch of runs that share it, as most do
+    header: dict[str, Any] = {
+        "runs": [],
+        "layouts": [],
+    }  # a layout for each stretch of runs that share it, as most do
     stored = io.BytesIO()
     with zipfile.ZipFile(stored, "w") as archive:
         for number, outcome in enumerate(outcomes):
             about, arrays = ({}, {}) if outcome.record is None else outcome.record
             layout = {name: about[name] for name in about if name != "attrs"}
-            layout["arrays"] = {name: [values.dtype.str, list(values.shape)] for name, values in arrays.items()}
+            layout["arrays"] = {
+                name: [values.dtype.str, list(values.shape)] for name, values in arrays.items()
+            }
             if header["layouts"][-1:] != [layout]:
                 header["layouts"].append(layout)
             place = None if outcome.record is None else len(header["layouts"]) - 1
-            header["runs"].append(outcome.entry() | {"layout": place, "attrs": about.get("attrs", {})})
-            # A ZipInfo without a date: equal content, equal bytes. One member for each run: opening one costs more than its bytes.
-            archive.writestr(zipfile.ZipInfo(f"{number}.values"), b"".join(values.tobytes() for values in arrays.values()))
+            header["runs"].append(
+                outcome.entry() | {"layout": place, "attrs": about.get("attrs", {})}
+            )
+            # A ZipInfo without a date: equal content, equal bytes. One member for each run: opening
+            # one costs more than its bytes.
+            archive.writestr(
+                zipfile.ZipInfo(f"{number}.values"),
+                b"".join(values.tobytes() for values in arrays.values()),
+            )
         archive.writestr(zipfile.ZipInfo(_HEADER), json.dumps(header))
     return stored.getvalue()
 
 
-def read_outcomes(path: Path, wanted: set[str] | None = None, *, as_packed: bool = False) -> Iterator[Outcome]:
-    """The outcomes in a file, or those of the `wanted` runs, with their records as datasets, or as `packed` gives them."""
+def read_outcomes(
+    path: Path, wanted: set[str] | None = None, *, as_packed: bool = False
+) -> Iterator[Outcome]:
+    """The outcomes in a file, or those of the `wanted` runs, with their records as datasets, or as
+    `packed` gives them.
+    """
     try:
         check_archive(path, path)
         with zipfile.ZipFile(path) as archive:
@@ -100,9 +140,17 @@ def read_outcomes(path: Path, wanted: set[str] | None = None, *, as_packed: bool
                 if wanted is None or entry["run"] in wanted:
                     layout = None if entry["layout"] is None else header["layouts"][entry["layout"]]
                     outcome = _outcome(archive, number, entry, layout, together)
-                    yield outcome if as_packed or outcome.record is None else replace(outcome, record=unpacked(*outcome.record))
-    except Exception as error:  # what the archive, JSON, NumPy and xarray raise on damage is of a dozen kinds
-        raise InputError(f"{path} is damaged: {error}. `saccade verify {path.parent.parent} --repair` runs that again.") from None
+                    yield (
+                        outcome
+                        if as_packed or outcome.record is None
+                        else replace(outcome, record=unpacked(*outcome.record))
+                    )
+    except (
+        Exception
+    ) as error:  # what the archive, JSON, NumPy and xarray raise on damage is of a dozen kinds
+        raise InputError(
+            f"{path} is damaged: {error}. `saccade verify {path.parent.parent} --repair` runs that again."
+        ) from None
 
 
 def companies(entries: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
@@ -122,10 +170,16 @@ def _outcome(
 ) -> Outcome:
     record = None
     if layout is not None:
-        about = {"coords": layout["coords"], "variables": layout["variables"], "attrs": entry["attrs"]}
+        about = {
+            "coords": layout["coords"],
+            "variables": layout["variables"],
+            "attrs": entry["attrs"],
+        }
         record = about, _arrays(archive.read(f"{number}.values"), layout["arrays"])
     company = together[entry.get("with", entry["run"])]
-    return Outcome(entry["run"], entry["status"], entry["reason"], entry["seconds"], company, record)
+    return Outcome(
+        entry["run"], entry["status"], entry["reason"], entry["seconds"], company, record
+    )
 
 
 def _arrays(content: bytes, layout: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -133,6 +187,10 @@ def _arrays(content: bytes, layout: dict[str, Any]) -> dict[str, np.ndarray]:
     found, place = {}, 0
     for name, (kind, shape) in layout.items():
         dtype, size = np.dtype(kind), math.prod(shape)
-        found[name] = np.frombuffer(content, dtype, size, place).reshape(shape) if size else np.empty(shape, dtype)
+        found[name] = (
+            np.frombuffer(content, dtype, size, place).reshape(shape)
+            if size
+            else np.empty(shape, dtype)
+        )
         place += size * dtype.itemsize
     return found

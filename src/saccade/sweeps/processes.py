@@ -1,5 +1,6 @@
-"""Units over processes of this machine: a process that dies, or does not answer when the time of its unit is over, gives an outcome
-with a reason."""
+"""Units over processes of this machine: a process that dies, or does not answer when the time of
+its unit is over, gives an outcome with a reason.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +32,23 @@ def outcomes_of(worker: Worker, unit: Unit) -> list[Outcome]:
             break  # several runs whose process was lost are tried once more as they are: their last bits may depend on it
     if len(unit.identities) > 1 and not worker.is_closed:  # one of them did it: find out which
         apart = [outcome for alone in unit.alone() for outcome in outcomes_of(worker, alone)]
-        is_blameless = status == FAILED and not any(outcome.status in UNFINISHED for outcome in apart)
+        is_blameless = status == FAILED and not any(
+            outcome.status in UNFINISHED for outcome in apart
+        )
         return _together_after_all(worker, unit, apart) if is_blameless else apart
-    return [Outcome(one, status, reason, time.monotonic() - started, (one,)) for one in unit.identities]
+    return [
+        Outcome(one, status, reason, time.monotonic() - started, (one,)) for one in unit.identities
+    ]
 
 
 def _together_after_all(worker: Worker, unit: Unit, apart: list[Outcome]) -> list[Outcome]:
-    """Runs whose process was ended from outside, once more in the call whose last bits an undisturbed sweep has."""
+    """Runs whose process was ended from outside, once more in the call whose last bits an
+    undisturbed sweep has.
+    """
     try:
         return worker.answer(execute, unit, seconds=unit.seconds)
-    except (TimeoutError, LostProcessError):  # it is too much for one process: each by itself is what there is
+    except (
+        TimeoutError,
+        LostProcessError,
+    ):  # it is too much for one process: each by itself is what there is
         return apart

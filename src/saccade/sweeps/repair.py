@@ -1,6 +1,8 @@
-"""Find what is damaged or missing in a sweep's folder, and rerun just that, grouped as before, to the same bits.
+"""Find what is damaged or missing in a sweep's folder, and rerun just that, grouped as before, to
+the same bits.
 
-Results are written again only when every run is there that was there before, and only by the same code from the same settings.
+Results are written again only when every run is there that was there before, and only by the same
+code from the same settings.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from saccade.sweeps.units import unit_of, units_of
 
 @dataclass(frozen=True)
 class Damage:
-    """Damaged files, as named from the folder, with what is wrong; the runs that were in them; runs that are not there at all."""
+    """Damaged files, as named from the folder, with what is wrong; the runs that were in them; runs
+    that are not there at all.
+    """
 
     files: dict[str, str]
     runs: list[str]
@@ -36,17 +40,25 @@ class Damage:
 
 
 def damage(folder: SweepFolder) -> Damage:
-    """Read and hash everything again: the description, files of runs, and the results made of them. Nothing is loaded or run.
+    """Read and hash everything again: the description, files of runs, and the results made of them.
+    Nothing is loaded or run.
 
-    Beside a process that writes there only files of runs that have their line are looked at: the rest may change at any moment.
+    Beside a process that writes there only files of runs that have their line are looked at: the
+    rest may change at any moment.
     """
     while True:
         before, is_written = _state(folder.path), folder.is_being_written()
         found = _damage(folder)
-        if found.is_whole or (not is_written and not folder.is_being_written() and _state(folder.path) == before):
+        if found.is_whole or (
+            not is_written and not folder.is_being_written() and _state(folder.path) == before
+        ):
             return found
         if is_written and folder.is_being_written():
-            runs = {file: wrong for file, wrong in found.files.items() if Path(file).name in folder.checksums}
+            runs = {
+                file: wrong
+                for file, wrong in found.files.items()
+                if Path(file).name in folder.checksums
+            }
             return replace(found, files=runs, under_way=True)
         folder = SweepFolder(folder.path)  # it began or ended meanwhile
 
@@ -54,7 +66,10 @@ def damage(folder: SweepFolder) -> Damage:
 def _state(path: Path) -> list[tuple[int, int, int]]:
     """What changes whenever something is written to a folder."""
     files = [path / name for name in (FILE, "manifest.jsonl", CHECKSUMS) if (path / name).exists()]
-    return [(found.st_ino, found.st_size, found.st_mtime_ns) for found in (file.stat() for file in files)]
+    return [
+        (found.st_ino, found.st_size, found.st_mtime_ns)
+        for found in (file.stat() for file in files)
+    ]
 
 
 def _damage(folder: SweepFolder) -> Damage:
@@ -65,14 +80,22 @@ def _damage(folder: SweepFolder) -> Damage:
     except InputError as error:
         files[FILE] = str(error)
     has_results = (folder.path / CHECKSUMS).exists()
-    files |= {file: f"it {wrong}" for file, wrong in damaged_files(folder.path).items()} if has_results else {}
+    files |= (
+        {file: f"it {wrong}" for file, wrong in damaged_files(folder.path).items()}
+        if has_results
+        else {}
+    )
     return Damage(files, runs, len(folder.checksums), absent, has_results)
 
 
 def repair(
-    folder: SweepFolder, means: Means, file: str = "", on_progress: Callable[[float], None] = lambda fraction: None
+    folder: SweepFolder,
+    means: Means,
+    file: str = "",
+    on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> Damage:
-    """Set damaged files aside, run again what was in them and what is missing, and write the results again.
+    """Set damaged files aside, run again what was in them and what is missing, and write the
+    results again.
 
     `file`: where the runs come from, if that is a file of the user's own.
     """
@@ -86,13 +109,21 @@ def repair(
         folder.forget([Path(name).name for name in found.files if name.startswith("runs/")])
         configs = {run.identity: run.config for run in missing(grid, folder)}
         together = companies([before[run] for run in found.runs if run in configs]).values()
-        units = [unit_of(grid.name, {run: configs.pop(run) for run in runs}, grid.keep, means.time_limit) for runs in together]
-        units += units_of(grid.name, grid.runs, configs, keep=grid.keep, time_limit=means.time_limit)
+        units = [
+            unit_of(grid.name, {run: configs.pop(run) for run in runs}, grid.keep, means.time_limit)
+            for runs in together
+        ]
+        units += units_of(
+            grid.name, grid.runs, configs, keep=grid.keep, time_limit=means.time_limit
+        )
         reasons: list[str] = []
 
         def is_kept(outcome: Outcome) -> bool:
             """A run that was finished, or may have been, is not replaced by a failure."""
-            kept = outcome.status not in UNFINISHED or before.get(outcome.identity, {}).get("status") in UNFINISHED
+            kept = (
+                outcome.status not in UNFINISHED
+                or before.get(outcome.identity, {}).get("status") in UNFINISHED
+            )
             reasons.extend([] if kept else [outcome.reason])
             return kept
 
@@ -102,7 +133,11 @@ def repair(
                 f"{len(reasons)} runs did not finish ({reasons[0]}); all others are there, and the results are left as they were."
             )
         write_results(grid, folder, asked.show)
-    strangers = [run for run in found.runs if run not in folder.entries and file_of[run] not in folder.checksums]
+    strangers = [
+        run
+        for run in found.runs
+        if run not in folder.entries and file_of[run] not in folder.checksums
+    ]
     if strangers:
         raise InputError(
             f"{len(strangers)} damaged runs belong to an earlier sweep in {folder.path}, of other settings or other code; "

@@ -1,4 +1,6 @@
-"""A sweep: every run of a grid that is not finished yet, then all of them as one dataset, one table and one figure."""
+"""A sweep: every run of a grid that is not finished yet, then all of them as one dataset, one table
+and one figure.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def sweep(
     on_progress: Callable[[float], None] = lambda fraction: None,
     **means: Any,
 ) -> xr.Dataset:
-    """Run an experiment for every combination of `over` and `seeds`, except runs already finished in `out`; all as one dataset.
+    """Run an experiment for every combination of `over` and `seeds`, except runs already finished
+    in `out`; all as one dataset.
 
     | argument       | meaning                                                                                              |
     |----------------|------------------------------------------------------------------------------------------------------|
@@ -99,18 +102,31 @@ def sweep(
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
     if isinstance(name, System):
-        raise InputError("`saccade.sweep` needs a function that makes a system from swept values, such as its class; got a system.")
+        raise InputError(
+            "`saccade.sweep` needs a function that makes a system from swept values, such as its class; got a system."
+        )
     if callable(name):
         for given, value in {"config": config, "retry_failed": retry_failed or None}.items():
             if value is not None:
-                raise InputError(f"`{given}` is for sweeps of an experiment; leave it out with a function that makes systems.")
-        asked = {"seeds": seeds, "keep": keep, "out": out, "show": show, "replace": replace, "on_progress": on_progress}
+                raise InputError(
+                    f"`{given}` is for sweeps of an experiment; leave it out with a function that makes systems."
+                )
+        asked = {
+            "seeds": seeds,
+            "keep": keep,
+            "out": out,
+            "show": show,
+            "replace": replace,
+            "on_progress": on_progress,
+        }
         return sweep_systems(name, over, **asked, **means)  # type: ignore[arg-type]
     for given in means:
         checked_choice("argument of `sweep`", given, [field.name for field in fields(Means)])
     grid = Grid.of(name, over, seeds, config, keep)
     folder = SweepFolder(out if out is not None else Path("results/sweeps") / grid.title)
-    return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress, replace=replace)
+    return run_sweep(
+        grid, folder, Means(**means).checked(), show, retry_failed, on_progress, replace=replace
+    )
 
 
 def run_sweep(
@@ -127,11 +143,19 @@ def run_sweep(
     if not is_sweep(folder.path):
         check_unclaimed(folder.path, (FILE, *RESULTS))
     with folder.writing():
-        Asked.of(grid, show).write(folder.path, {run.identity for run in grid.runs}, folder.entries, any_runs=replace)
+        Asked.of(grid, show).write(
+            folder.path, {run.identity for run in grid.runs}, folder.entries, any_runs=replace
+        )
         folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
-        apart = {run for run, entry in folder.entries.items() if "with" not in entry} if retry_failed else ()
-        units = units_of(grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit, apart=apart)
+        apart = (
+            {run for run, entry in folder.entries.items() if "with" not in entry}
+            if retry_failed
+            else ()
+        )
+        units = units_of(
+            grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit, apart=apart
+        )
         do(units, folder, means, on_progress, _check_of(grid, show))
         return write_results(grid, folder, show, on_gathering)
 
@@ -161,13 +185,17 @@ def do(
     check: Callable[[Outcome], None] = lambda outcome: None,
     is_kept: Callable[[Outcome], bool] = lambda outcome: True,
 ) -> None:
-    """Compute units and keep their outcomes, a few at a time; whatever ends this, what was finished is kept."""
+    """Compute units and keep their outcomes, a few at a time; whatever ends this, what was finished
+    is kept.
+    """
     held: list[Outcome] = []
     n_runs = sum(len(unit.identities) for unit in units)
     n_done, size, written = 0, 0, time.monotonic()
     try:
         for outcomes in _computed(units, means):
-            mistake = next((found.reason for found in outcomes if found.reason.startswith(KEEP_MISTAKE)), None)
+            mistake = next(
+                (found.reason for found in outcomes if found.reason.startswith(KEEP_MISTAKE)), None
+            )
             if mistake is not None:  # all runs would fail for it, after all their computing
                 raise InputError(mistake)
             held += filter(is_kept, outcomes)
@@ -189,12 +217,19 @@ def _computed(units: Sequence[Unit], means: Means) -> Iterator[list[Outcome]]:
         return in_processes(units, means.n_workers, means.memory_bytes)
     from saccade.sweeps.cluster import on_cluster
 
-    memory = None if means.memory is None else means.memory_bytes  # the default of this machine is not that of others
+    memory = (
+        None if means.memory is None else means.memory_bytes
+    )  # the default of this machine is not that of others
     return on_cluster(units, means.cluster, means.n_workers, memory)
 
 
 def _size(outcomes: list[Outcome]) -> int:
-    return sum(array.nbytes for outcome in outcomes if outcome.record is not None for array in outcome.record[1].values())
+    return sum(
+        array.nbytes
+        for outcome in outcomes
+        if outcome.record is not None
+        for array in outcome.record[1].values()
+    )
 
 
 def write_results(
@@ -203,7 +238,9 @@ def write_results(
     show: str | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """`dataset.zarr`, `summary.csv`, `summary.parquet`, `figure.svg` and `.png`, over whatever is finished."""
+    """`dataset.zarr`, `summary.csv`, `summary.parquet`, `figure.svg` and `.png`, over whatever is
+    finished.
+    """
     dataset = gathered(folder, grid, on_progress)
     write_dataset(folder.path, dataset, summary_rows(dataset, grid, folder), show)
     return dataset

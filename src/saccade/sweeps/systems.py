@@ -1,8 +1,10 @@
-"""A sweep over your own model: `make(**cell)` is followed, or trained, for every cell of a grid; all become one dataset.
+"""A sweep over your own model: `make(**cell)` is followed, or trained, for every cell of a grid;
+all become one dataset.
 
-Runs come one after the other in this process, and flows are recorded at the same times. With a folder every finished run is kept
-there, under a name that changes with its settings and with its system (`system_identity.py`); the same call again computes only
-what is missing. Then it holds the dataset of all, a summary and a figure, as every sweep does.
+Runs come one after the other in this process, and flows are recorded at the same times. With a
+folder every finished run is kept there, under a name that changes with its settings and with its
+system (`system_identity.py`); the same call again computes only what is missing. Then it holds the
+dataset of all, a summary and a figure, as every sweep does.
 """
 
 from __future__ import annotations
@@ -47,17 +49,33 @@ def sweep_systems(
     **settings: Any,
 ) -> xr.Dataset:
     """`settings` are those of `saccade.flow`, or with `steps` among them of `saccade.train`."""
-    if not isinstance(over, Mapping) or not over or not all(is_list_like(values) and len(values) for values in over.values()):
-        raise InputError(f'`over` must list values for arguments of the system, {{"gain": [1, 2]}}; got {shortened(over)}.')
+    if (
+        not isinstance(over, Mapping)
+        or not over
+        or not all(is_list_like(values) and len(values) for values in over.values())
+    ):
+        raise InputError(
+            f'`over` must list values for arguments of the system, {{"gain": [1, 2]}}; got {shortened(over)}.'
+        )
     engine = train if "steps" in settings else flow
     _check_settings(engine, settings)
-    settings |= {name: value for name, value in {"seeds": seeds, "keep": keep}.items() if value is not None}
+    settings |= {
+        name: value for name, value in {"seeds": seeds, "keep": keep}.items() if value is not None
+    }
     cells = [dict(zip(over, values, strict=True)) for values in itertools.product(*over.values())]
-    systems = (_made(make, cell) for cell in cells)  # all once before the first run, so that a mistake costs none; never all held
-    if engine is flow and settings.get("times") is None:  # each system has its own by default, from its largest rate
-        settings["times"] = shared_times(systems, settings.pop("t1", None), settings.pop("n_times", None))
+    systems = (
+        _made(make, cell) for cell in cells
+    )  # all once before the first run, so that a mistake costs none; never all held
+    if (
+        engine is flow and settings.get("times") is None
+    ):  # each system has its own by default, from its largest rate
+        settings["times"] = shared_times(
+            systems, settings.pop("t1", None), settings.pop("n_times", None)
+        )
     deque(systems, maxlen=0)
-    names = [] if out is None else [_name(_made(make, cell), cell, engine, settings) for cell in cells]
+    names = (
+        [] if out is None else [_name(_made(make, cell), cell, engine, settings) for cell in cells]
+    )
     records = []
     with nullcontext() if out is None else _alone(Path(out), names):
         if out is not None and not replace:
@@ -66,21 +84,34 @@ def sweep_systems(
             run = partial(_run, make, cell, engine, settings)
             records.append(run() if out is None else _kept(run, Path(out) / names[done - 1]))
             on_progress(done / len(cells))
-        for name, values in reversed(list(over.items())):  # the last axis first: its cells stand side by side
-            records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
+        for name, values in reversed(
+            list(over.items())
+        ):  # the last axis first: its cells stand side by side
+            records = [
+                _joined(records[i : i + len(values)], name, values)
+                for i in range(0, len(records), len(values))
+            ]
         if out is not None:
             whole = _summarised(records[0]).assign_attrs({_RUNS: " ".join(names)})
             numbers = [
-                name for name, values in whole.data_vars.items() if values.dims == whole.status.dims and name != "stop_reason"
+                name
+                for name, values in whole.data_vars.items()
+                if values.dims == whole.status.dims and name != "stop_reason"
             ]
-            write_dataset(Path(out), whole, whole[numbers].to_dataframe().reset_index().to_dict("records"), show)
+            write_dataset(
+                Path(out),
+                whole,
+                whole[numbers].to_dataframe().reset_index().to_dict("records"),
+                show,
+            )
     return records[0]
 
 
 @contextmanager
 def _alone(out: Path, names: Sequence[str]) -> Iterator[None]:
-    """The right to write to a folder, for one process at a time. One that holds a run of these names is ours, also if the process
-    that wrote there was killed before its results had their checksums.
+    """The right to write to a folder, for one process at a time. One that holds a run of these
+    names is ours, also if the process that wrote there was killed before its results had their
+    checksums.
     """
     if not any((out / name).is_dir() for name in names):
         check_unclaimed(out, RESULTS)
@@ -97,11 +128,24 @@ def _alone(out: Path, names: Sequence[str]) -> Iterator[None]:
 
 
 def _summarised(dataset: xr.Dataset) -> xr.Dataset:
-    """With what came of each run, the last value of all that has only time, and labels that can be written for any value."""
+    """With what came of each run, the last value of all that has only time, and labels that can be
+    written for any value.
+    """
     runs = dataset.stop_reason.dims
-    curves = {str(name): values for name, values in dataset.data_vars.items() if values.dims == (*runs, "time")}
-    last = {f"final_{name}": curves[name].isel(time=-1, drop=True) for name in sorted(curves, key=lambda name: name != "loss")}
-    labels = {name: [shortened(one) for one in dataset[name].values] for name in runs if dataset[name].dtype == object}
+    curves = {
+        str(name): values
+        for name, values in dataset.data_vars.items()
+        if values.dims == (*runs, "time")
+    }
+    last = {
+        f"final_{name}": curves[name].isel(time=-1, drop=True)
+        for name in sorted(curves, key=lambda name: name != "loss")
+    }
+    labels = {
+        name: [shortened(one) for one in dataset[name].values]
+        for name in runs
+        if dataset[name].dtype == object
+    }
     found = dataset.assign(last | {"status": dataset.stop_reason}).assign_coords(labels)
     for name in last:
         found[name].attrs["is_headline"] = 1
@@ -109,18 +153,30 @@ def _summarised(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _check_settings(engine: Callable[..., xr.Dataset], settings: Mapping[str, Any]) -> None:
-    known = [name for name in inspect.signature(engine).parameters if name not in ("system", "on_progress")]
+    known = [
+        name
+        for name in inspect.signature(engine).parameters
+        if name not in ("system", "on_progress")
+    ]
     for name in settings:
         if name not in known:
-            why = "which `steps` asks for; it" if engine is train else "which a sweep of systems calls in this process; it"
-            raise InputError(f"`{name}` is not a setting of `{engine.__name__}`, {why} has {', '.join(known)}.")
+            why = (
+                "which `steps` asks for; it"
+                if engine is train
+                else "which a sweep of systems calls in this process; it"
+            )
+            raise InputError(
+                f"`{name}` is not a setting of `{engine.__name__}`, {why} has {', '.join(known)}."
+            )
 
 
 def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
     try:
         inspect.signature(make).bind(**cell)
     except TypeError as error:
-        raise InputError(f"`over` does not fit the arguments of {shortened(make)}: {error}.") from None
+        raise InputError(
+            f"`over` does not fit the arguments of {shortened(make)}: {error}."
+        ) from None
     system = make(**cell)
     if not isinstance(system, System):
         raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
@@ -130,12 +186,21 @@ def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
 def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.Dataset:
     axis = xr.DataArray(list(values), dims=name, name=name)
     return xr.concat(
-        records, dim=axis, data_vars="all", coords="different", compat="equals", join="outer", combine_attrs="drop_conflicts"
+        records,
+        dim=axis,
+        data_vars="all",
+        coords="different",
+        compat="equals",
+        join="outer",
+        combine_attrs="drop_conflicts",
     )
 
 
 def _run(
-    make: Callable[..., System], cell: dict[str, Any], engine: Callable[..., xr.Dataset], settings: dict[str, Any]
+    make: Callable[..., System],
+    cell: dict[str, Any],
+    engine: Callable[..., xr.Dataset],
+    settings: dict[str, Any],
 ) -> xr.Dataset:
     return engine(_made(make, cell), **settings)
 
@@ -147,16 +212,25 @@ def _kept(run: Callable[[], xr.Dataset], path: Path) -> xr.Dataset:
     try:
         return load_record(path)
     except InputError as error:
-        raise InputError(f"{str(error).removesuffix('.')}. Move it away, and the same call computes it again.") from None
+        raise InputError(
+            f"{str(error).removesuffix('.')}. Move it away, and the same call computes it again."
+        ) from None
 
 
-def _name(system: System, cell: dict[str, Any], engine: Callable[..., xr.Dataset], settings: dict[str, Any]) -> str:
+def _name(
+    system: System,
+    cell: dict[str, Any],
+    engine: Callable[..., xr.Dataset],
+    settings: dict[str, Any],
+) -> str:
     """Of the record of a cell."""
     return f"{system_identity(system, cell, engine.__name__, settings)[:20]}.zarr"
 
 
 def _earlier(out: Path) -> list[str]:
-    """Names of the runs that the dataset there holds; none if there is none, or it is damaged and is to be written anew."""
+    """Names of the runs that the dataset there holds; none if there is none, or it is damaged and
+    is to be written anew.
+    """
     with suppress(InputError):
         attributes = content(out / RESULTS[0], ".zattrs", listed(out / RESULTS[0]))
         return parsed_json(attributes, {_RUNS: str})[_RUNS].split()

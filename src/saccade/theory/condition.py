@@ -1,4 +1,6 @@
-"""One assumption of a theory: a number compared with a bound. Every validator of this package returns these."""
+"""One assumption of a theory: a number compared with a bound. Every validator of this package
+returns these.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -33,32 +35,45 @@ class Condition:
     def of(cls, stored: Mapping[str, Any]) -> "Condition":
         """As a record keeps it, where infinity is text."""
         numbers = {"value": float(stored["value"]), "bound": float(stored["bound"])}
-        return cls(**{each.name: stored[each.name] for each in fields(cls) if each.name in stored} | numbers)
+        return cls(
+            **{each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+            | numbers
+        )
 
     @property
     def holds(self) -> bool:
         value, bound = self.value, self.bound
-        return {"<": value < bound, ">": value > bound, "<=": value <= bound, ">=": value >= bound, "=": value == bound}[
-            self.relation
-        ]
+        return {
+            "<": value < bound,
+            ">": value > bound,
+            "<=": value <= bound,
+            ">=": value >= bound,
+            "=": value == bound,
+        }[self.relation]
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, whether it holds, and how it is said."""
         return asdict(self) | {"holds": self.holds, "says": str(self)}
 
     def __str__(self) -> str:
-        """`Assumption 2, classes overlap little: largest eigenvalue of the overlaps is 0.57, must be below 0.3333`; without
-        a number, the name alone.
+        """`Assumption 2, classes overlap little: largest eigenvalue of the overlaps is 0.57, must
+        be below 0.3333`; without a number, the name alone.
         """
-        if self.relation == "=" and self.bound == 1.0 and self.value in (0.0, 1.0) and not self.quantity:
+        if (
+            self.relation == "="
+            and self.bound == 1.0
+            and self.value in (0.0, 1.0)
+            and not self.quantity
+        ):
             return self.name
         of = f"{self.quantity} is " if self.quantity else ""
         return f"{self.name}: {of}{numeral(self.value)}, must be {_WORDS[self.relation]}{numeral(self.bound)}"
 
 
 def tally(whose: str, conditions: Iterable[Condition]) -> list[str]:
-    """`These claims rest on 9 assumptions; 2 are not met:`, then what each of these says. An assumption that is asked in several
-    cases counts once, and is not met if it is not met in one of them. Nothing if all are met.
+    """`These claims rest on 9 assumptions; 2 are not met:`, then what each of these says. An
+    assumption that is asked in several cases counts once, and is not met if it is not met in one of
+    them. Nothing if all are met.
     """
     asked: dict[str, Condition] = {}
     for condition in conditions:
@@ -68,7 +83,10 @@ def tally(whose: str, conditions: Iterable[Condition]) -> list[str]:
     if not unmet:
         return []
     assumed = f"{len(asked)} assumption{'s' if len(asked) > 1 else ''}"
-    return [f"{whose} rest on {assumed}; {len(unmet)} {'are' if len(unmet) > 1 else 'is'} not met:", *map(str, unmet)]
+    return [
+        f"{whose} rest on {assumed}; {len(unmet)} {'are' if len(unmet) > 1 else 'is'} not met:",
+        *map(str, unmet),
+    ]
 
 
 def below(name: str, value: float, bound: float, quantity: str = "", why: str = "") -> Condition:

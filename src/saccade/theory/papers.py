@@ -1,4 +1,6 @@
-"""The papers whose theories are run here: the one list, in the order of the README, the report and the page of errata."""
+"""The papers whose theories are run here: the one list, in the order of the README, the report and
+the page of errata.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from typing import NamedTuple
 
 
 class Paper(NamedTuple):
-    """How statements cite it, its title, what its theory is called, and the folder of that theory and of its experiments."""
+    """How statements cite it, its title, what its theory is called, and the folder of that theory
+    and of its experiments.
+    """
 
     key: str
     title: str

@@ -1,4 +1,5 @@
-"""Questions that no theorem answers: mostly whether a statement about synthetic data holds on text too.
+"""Questions that no theorem answers: mostly whether a statement about synthetic data holds on text
+too.
 
 JoMA's figure on text [tian2024] stands here too; its theorems are in `joma/statements.py`.
 """
@@ -16,7 +17,9 @@ FATES_ON_TEXT = _asked(
     place="after tian2023, Theorem 2",
 )
 WINNERS_ON_TEXT = _asked(
-    "winners on text", "Do the frequent tokens of a text have most of the attention in the end?", place="after tian2023, Theorem 3"
+    "winners on text",
+    "Do the frequent tokens of a text have most of the attention in the end?",
+    place="after tian2023, Theorem 3",
 )
 DISTINCT_ON_TEXT = _asked(
     "distinct tokens on text",
@@ -45,9 +48,15 @@ ADAM_SUBSETS_ON_TEXT = _asked(
     place="after tian2023, Fig. 5",
 )
 MOMENTUM_AS_A_RATE = _asked(
-    "momentum as a rate", "Is momentum 0.9 the same as ten times the rate?", place="asked of text, naive guess"
+    "momentum as a rate",
+    "Is momentum 0.9 the same as ten times the rate?",
+    place="asked of text, naive guess",
 )
-ADAM_CHOOSES = _asked("Adam's choice on text", "On text, does Adam favour other tokens than SGD?", place="after tian2023, Fig. 5")
+ADAM_CHOOSES = _asked(
+    "Adam's choice on text",
+    "On text, does Adam favour other tokens than SGD?",
+    place="after tian2023, Fig. 5",
+)
 CYCLE_ON_TEXT = _asked(
     "cycle on text",
     "Does training on real text condense, focus, dilute and open new directions?",
@@ -63,7 +72,9 @@ FORECAST_STAGES = _asked(
     "Does the rank-one flow of counted pairs forecast the stages of training?",
     place="after chen2026, section 3",
 )
-FORECAST_ADAM = _asked("forecast under Adam", "Does the forecast for Adam come true?", place="after focus under Adam")
+FORECAST_ADAM = _asked(
+    "forecast under Adam", "Does the forecast for Adam come true?", place="after focus under Adam"
+)
 FORECAST_TRANSFORMER = _asked(
     "forecast of a Transformer",
     "Does the first force tell what an ordinary Transformer attends to first?",

@@ -1,7 +1,8 @@
-"""Statements: a definition, lemma, theorem or figure of a paper, or a result of our own. Each is written once, with its number.
+"""Statements: a definition, lemma, theorem or figure of a paper, or a result of our own. Each is
+written once, with its number.
 
-The statements of a paper are listed in `theory/<paper>/statements.py`. A claim names the statement it tests, and a test makes sure
-that every statement has a claim.
+The statements of a paper are listed in `theory/<paper>/statements.py`. A claim names the statement
+it tests, and a test makes sure that every statement has a claim.
 """
 
 from __future__ import annotations
@@ -10,18 +11,28 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Dropped", "Misprint", "Statement"]
+__all__ = [
+    "FIGURE",
+    "OURS",
+    "QUESTION",
+    "THEOREM",
+    "Correction",
+    "Dropped",
+    "Misprint",
+    "Statement",
+]
 
 THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A formula that is wrong, and what is right, as lines of LaTeX; `why` in a sentence. `number` is that of `docs/errata.md`.
+    """A formula that is wrong, and what is right, as lines of LaTeX; `why` in a sentence. `number`
+    is that of `docs/errata.md`.
 
-    `said` is where the first form comes from: the paper prints it, assumes it, or it is a reading of what the paper says. `instead`
-    is what the second form is: corrected, or sharpened where the first is true but too weak, or true
-    where a hypothesis is not met. `title` names the entry.
+    `said` is where the first form comes from: the paper prints it, assumes it, or it is a reading
+    of what the paper says. `instead` is what the second form is: corrected, or sharpened where the
+    first is true but too weak, or true where a hypothesis is not met. `title` names the entry.
     """
 
     number: str
@@ -34,8 +45,13 @@ class Correction:
 
     @classmethod
     def headed(cls, heading: str, printed: str, corrected: str, why: str) -> Correction:
-        """One whose number, forms and title stand in a heading: `3.4 (as assumed; sharpened): Degenerate starts blow up too`."""
-        parts = re.fullmatch(r"(?P<number>[\d.]+)( \((?P<said>[^;)]+)(; (?P<instead>.+?))?\))?: (?P<title>.+)", heading)
+        """One whose number, forms and title stand in a heading: `3.4 (as assumed; sharpened):
+        Degenerate starts blow up too`.
+        """
+        parts = re.fullmatch(
+            r"(?P<number>[\d.]+)( \((?P<said>[^;)]+)(; (?P<instead>.+?))?\))?: (?P<title>.+)",
+            heading,
+        )
         if parts is None:
             raise ValueError(f"a heading is NUMBER (SAID; INSTEAD): TITLE; got {heading!r}")
         forms = {name: form for name, form in parts.groupdict().items() if form}
@@ -43,7 +59,9 @@ class Correction:
 
 
 class Misprint(NamedTuple):
-    """A slip in print that changes no statement, as plain text: where it stands, what is printed, what is meant."""
+    """A slip in print that changes no statement, as plain text: where it stands, what is printed,
+    what is meant.
+    """
 
     place: str
     printed: str
@@ -51,7 +69,9 @@ class Misprint(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """What looked like an error and is none, as plain text: where and what, and why it is not listed."""
+    """What looked like an error and is none, as plain text: where and what, and why it is not
+    listed.
+    """
 
     suspect: str
     why: str
@@ -89,7 +109,9 @@ class Statement:
 
     @classmethod
     def headed(cls, paper: str, heading: str, *formula: str, **others: Any) -> Statement:
-        """One whose number, place and title stand in a heading: `Proposition 4 (App. A.2): Assumption 1 is never lost again`."""
+        """One whose number, place and title stand in a heading: `Proposition 4 (App. A.2):
+        Assumption 1 is never lost again`.
+        """
         parts = re.fullmatch(r"(?P<number>[^()]+) \((?P<place>[^()]+)\): (?P<title>.+)", heading)
         if parts is None:
             raise ValueError(f"a heading is NUMBER (PLACE): TITLE; got {heading!r}")

@@ -1,4 +1,6 @@
-"""Every statement that a claim may test, by its key, and every misprint and dropped suspicion, by paper."""
+"""Every statement that a claim may test, by its key, and every misprint and dropped suspicion, by
+paper.
+"""
 
 from importlib import import_module
 
@@ -11,7 +13,15 @@ from .rank_collapse import statements as rank_collapse
 from .scan_and_snap import open_statements
 from .scan_and_snap import statements as scan_and_snap
 
-LISTS = scan_and_snap, open_statements, focus_and_dilution, stage_four, rank_collapse, joma, questions
+LISTS = (
+    scan_and_snap,
+    open_statements,
+    focus_and_dilution,
+    stage_four,
+    rank_collapse,
+    joma,
+    questions,
+)
 STATEMENTS = {each.key: each for module in LISTS for each in module.STATEMENTS}
 _ERRATA = {paper.key: import_module(f"{__package__}.{paper.part}.errata") for paper in PAPERS}
 MISPRINTS = {key: errata.MISPRINTS for key, errata in _ERRATA.items()}

@@ -1,4 +1,6 @@
-"""What is kept on disk is whole or made anew; text is read once, in memory that does not grow with it."""
+"""What is kept on disk is whole or made anew; text is read once, in memory that does not grow with
+it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def test_a_corpus_is_made_once_for_each_text_and_setting(book, tmp_path, monkeyp
     assert first.hash == again.hash
     assert (first.train == again.train).all()
     settings = [{"n_vocab": 7}, {"n_vocab": 11}, {"tokenizer": "character"}]
-    assert len({first.hash, *(corpus(book, cache=tmp_path / "c", **one).hash for one in settings)}) == 4
+    assert (
+        len({first.hash, *(corpus(book, cache=tmp_path / "c", **one).hash for one in settings)})
+        == 4
+    )
     copy = tmp_path / "copy.txt"
     copy.write_bytes(book.read_bytes())
     assert corpus(copy, cache=tmp_path / "c").hash == first.hash  # the same text elsewhere
@@ -84,7 +89,9 @@ def test_text_that_has_not_changed_for_a_while_is_read_once_until_it_changes(boo
     assert text_cache.content_hash([book]) == text_cache.content_hash([book])
     assert read.call_count == 2  # it was written just now, and might be again without a sign
     times, other = os.stat(book), book.with_name("other.txt")
-    monkeypatch.setattr(text_cache.time, "time_ns", lambda: times.st_ctime_ns + 10 * text_cache._SETTLED)
+    monkeypatch.setattr(
+        text_cache.time, "time_ns", lambda: times.st_ctime_ns + 10 * text_cache._SETTLED
+    )
     first = text_cache.content_hash([book])
     assert text_cache.content_hash([book]) == first
     assert read.call_count == 3
@@ -152,7 +159,9 @@ def test_a_damaged_corpus_is_made_anew(book, tmp_path, monkeypatch, damage):
 
 
 def test_a_flipped_bit_in_any_file_of_the_cache_is_found(book, tmp_path):
-    """The vocabulary, the counts, the ids, the pairs: what is read is what was made, or is made anew."""
+    """The vocabulary, the counts, the ids, the pairs: what is read is what was made, or is made
+    anew.
+    """
 
     def content(found):
         return (
@@ -166,7 +175,14 @@ def test_a_flipped_bit_in_any_file_of_the_cache_is_found(book, tmp_path):
     whole = content(corpus(book, cache=tmp_path / "c"))
     rng = np.random.default_rng(0)
     names = sorted(path.name for path in entry(tmp_path / "c").iterdir())
-    assert names == ["about.json", "bigrams.npz", "checksums.json", "count.npy", "train.ids", "valid.ids"]
+    assert names == [
+        "about.json",
+        "bigrams.npz",
+        "checksums.json",
+        "count.npy",
+        "train.ids",
+        "valid.ids",
+    ]
     for name in names:
         size = (entry(tmp_path / "c") / name).stat().st_size
         for place in rng.integers(size, size=12):
@@ -239,7 +255,9 @@ def test_a_full_disk_is_said_in_a_sentence(book, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(text, "build_corpus", full)
-    with pytest.raises(InputError, match=r"No space left on device\. Name another folder with `cache`"):
+    with pytest.raises(
+        InputError, match=r"No space left on device\. Name another folder with `cache`"
+    ):
         corpus(book, cache=tmp_path / "c")
     assert list((tmp_path / "c").iterdir()) == []
 
@@ -254,7 +272,12 @@ def test_a_text_that_cannot_be_used_is_not_blamed_on_the_cache(tmp_path, content
 
 @pytest.mark.parametrize("tokenizer", ["word", "character", "bpe"])
 def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, tokenizer):
-    for module, name in ((corpus_build, "_BATCH"), (corpus_build, "_BLOCK"), (text_files, "_READ"), (text_files, "PIECE")):
+    for module, name in (
+        (corpus_build, "_BATCH"),
+        (corpus_build, "_BLOCK"),
+        (text_files, "_READ"),
+        (text_files, "PIECE"),
+    ):
         monkeypatch.setattr(module, name, 2**13)
     peaks = []
     for repeats in (1, 40, 400):  # the first only to import what is needed; 0.15 and 1.5 megabytes
@@ -264,7 +287,9 @@ def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, tokenizer):
         corpus(path, tokenizer=tokenizer, cache=tmp_path / "c")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 0.1 * path.stat().st_size  # below both is the megabyte that a checksum reads at once
+    assert (
+        peaks[2] - peaks[1] < 0.1 * path.stat().st_size
+    )  # below both is the megabyte that a checksum reads at once
 
 
 @pytest.mark.parametrize("saved", ["/etc/passwd", "{}", '{"model": {"type": "BPE"}}', "[" * 10**5])

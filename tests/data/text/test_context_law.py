@@ -1,4 +1,6 @@
-"""Contexts are counted as by hand; classes with known distinct and common tokens are found again in their own text."""
+"""Contexts are counted as by hand; classes with known distinct and common tokens are found again in
+their own text.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_contexts_are_counted_as_by_hand_around_the_ring(tmp_path):
         by_hand = [count[found.vocabulary[following], word] for word in found.vocabulary]
         assert law.count[row].tolist() == by_hand
     follow = Counter(words[(i + 1) % n] for i, word in enumerate(words) if word == query)
-    assert law.next_share == pytest.approx(np.array(sorted(follow.values())[::-1][:3]) / words.count(query))
+    assert law.next_share == pytest.approx(
+        np.array(sorted(follow.values())[::-1][:3]) / words.count(query)
+    )
     assert law.context.sum(axis=1) == pytest.approx(np.ones(3))
 
 
@@ -54,17 +58,24 @@ def test_distinct_and_common_tokens_of_known_classes_are_found_in_their_text(tmp
     task = SequenceClasses.syn_medium(1)
     found = corpus_of(text_of(task, 3001, np.random.default_rng(3)), tmp_path)
     law = found.context_law(f"t{task.query[0]}", window=WINDOW, n_next=2)
-    order = [next(n for n in range(2) if found.vocabulary[token] == f"t{task.next_token[n]}") for token in law.next_tokens]
+    order = [
+        next(n for n in range(2) if found.vocabulary[token] == f"t{task.next_token[n]}")
+        for token in law.next_tokens
+    ]
     ids = [found.id_of(f"t{token}") for token in range(task.query[0])]
     known = slice(0, task.query[0])
     assert (law.distinct()[:, ids] == task.distinct[order, known]).all()
     assert (law.common()[ids] == task.common[known]).all()
     error = np.abs(law.context[:, ids] - task.token_prob[order, known])
-    assert error.max() < 5 * np.sqrt(0.1 / (1500 * WINDOW))  # five standard errors of a share of a tenth
+    assert error.max() < 5 * np.sqrt(
+        0.1 / (1500 * WINDOW)
+    )  # five standard errors of a share of a tenth
 
 
 def test_shuffled_text_has_hardly_any_distinct_tokens(tmp_path):
-    """Without order nothing is distinct. By two standard errors of a share of one half, less than 1 in 40 would be by chance."""
+    """Without order nothing is distinct. By two standard errors of a share of one half, less than 1
+    in 40 would be by chance.
+    """
     rng = np.random.default_rng(7)
     words = [f"v{word}" for word in np.minimum(rng.zipf(1.3, 60_013), 997)]
     found = corpus_of(words, tmp_path)
@@ -96,7 +107,9 @@ def test_classes_are_pairs_with_their_context_law(tmp_path):
     found = corpus_of(text_of(task, 2003, np.random.default_rng(13)), tmp_path)
     queries = [f"t{query}" for query in task.query[::2]]
     classes = found.classes(queries, window=WINDOW, n_next=2, n_tokens=70)
-    named = {(classes.labels[q], classes.labels[n]) for q, n in zip(classes.query, classes.next_token)}
+    named = {
+        (classes.labels[q], classes.labels[n]) for q, n in zip(classes.query, classes.next_token)
+    }
     assert named == {(f"t{q}", f"t{n}") for q, n in zip(task.query, task.next_token)}
     pairs = Counter(zip(task.query, task.next_token))
     assert len(pairs) == classes.n_classes
@@ -118,7 +131,9 @@ def test_sharp_classes_have_exactly_the_distinct_and_common_tokens(tmp_path):
 def test_a_next_token_belongs_to_the_query_it_follows_most(tmp_path):
     words = (["a", "n", "x"] * 5 + ["b", "n", "y"] * 3 + ["b", "k", "z"] * 2 + ["a", "l", "u"]) * 3
     classes = corpus_of(words, tmp_path).classes(["a", "b"], window=5, n_next=2)
-    named = [(classes.labels[q], classes.labels[n]) for q, n in zip(classes.query, classes.next_token)]
+    named = [
+        (classes.labels[q], classes.labels[n]) for q, n in zip(classes.query, classes.next_token)
+    ]
     assert named == [("a", "n"), ("a", "l"), ("b", "k")]
 
 
@@ -128,13 +143,21 @@ def test_the_engines_of_scan_and_snap_run_on_classes_of_text(tmp_path, sharp):
 
     task = SequenceClasses.syn_medium(2)
     found = corpus_of(text_of(task, 2003, np.random.default_rng(17)), tmp_path)
-    classes = found.classes([f"t{query}" for query in task.query[::2]], window=WINDOW, n_next=2, n_tokens=53, sharp=sharp)
+    classes = found.classes(
+        [f"t{query}" for query in task.query[::2]],
+        window=WINDOW,
+        n_next=2,
+        n_tokens=53,
+        sharp=sharp,
+    )
     rates = {"lr_decoder": 1.0, "lr_attention": 1.0}
     trained = saccade.train(classes, steps=3, batch=8, context=5, **rates)
     flowed = saccade.flow(classes, t1=10.0, **rates)
     reduced = saccade.reduced_flow(classes, t1=10.0, **rates)
     for record in (trained, flowed, reduced):
-        assert all(np.isfinite(record[name]).all() for name in record if record[name].dtype.kind == "f")
+        assert all(
+            np.isfinite(record[name]).all() for name in record if record[name].dtype.kind == "f"
+        )
 
 
 def test_impossible_questions_are_refused(tmp_path):

@@ -1,4 +1,6 @@
-"""A corpus is the text it was made from: ids, names and counts against slow and plain implementations."""
+"""A corpus is the text it was made from: ids, names and counts against slow and plain
+implementations.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,15 @@ def made(path, tmp_path, **settings):
 
 def basic_english(text: str) -> list[str]:
     """The published rules one after the other, as regular expressions."""
-    rules = [("'", " '  "), ('"', ""), (r"\.", " . "), ("<br />", " "), (",", " , "), (r"\(", " ( "), (r"\)", " ) ")]
+    rules = [
+        ("'", " '  "),
+        ('"', ""),
+        (r"\.", " . "),
+        ("<br />", " "),
+        (",", " , "),
+        (r"\(", " ( "),
+        (r"\)", " ) "),
+    ]
     rules += [("!", " ! "), (r"\?", " ? "), (";", " "), (":", " "), (r"\s+", " ")]
     text = text.lower()
     for pattern, replaced in rules:
@@ -55,12 +65,16 @@ def test_words_are_those_of_basic_english_the_most_frequent_first(book, tmp_path
     words = basic_english(TEXT)
     assert [found.vocabulary[i] for i in found.train] == words
     assert list(found.vocabulary) == by_frequency(words)
-    assert found.frequencies == pytest.approx([words.count(word) / len(words) for word in found.vocabulary])
+    assert found.frequencies == pytest.approx(
+        [words.count(word) / len(words) for word in found.vocabulary]
+    )
     assert found.decode(found.valid) == "the owl and <unk> <unk> ."
 
 
 @pytest.mark.parametrize("n_vocab", [2, 3, 7, 11, 23, 500])
-def test_words_beyond_the_vocabulary_are_one_token_where_its_frequency_puts_it(book, tmp_path, n_vocab):
+def test_words_beyond_the_vocabulary_are_one_token_where_its_frequency_puts_it(
+    book, tmp_path, n_vocab
+):
     found = made(book, tmp_path, n_vocab=n_vocab)
     words = basic_english(TEXT)
     known = [word for word in by_frequency(words) if word != "<unk>"]
@@ -73,7 +87,11 @@ def test_words_beyond_the_vocabulary_are_one_token_where_its_frequency_puts_it(b
 def test_the_unknown_word_counts_even_where_the_text_has_none(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("a b c a b a " * 40, encoding="utf-8")
-    for n_vocab, expected in ((2, ["a", "<unk>"]), (3, ["a", "b", "<unk>"]), (4, ["a", "b", "c", "<unk>"])):
+    for n_vocab, expected in (
+        (2, ["a", "<unk>"]),
+        (3, ["a", "b", "<unk>"]),
+        (4, ["a", "b", "c", "<unk>"]),
+    ):
         assert set(made(path, tmp_path, n_vocab=n_vocab).vocabulary) == set(expected)
 
 
@@ -97,7 +115,11 @@ def test_byte_pairs_are_those_of_the_library(book, tmp_path):
     from saccade.data.text.library_tokenisers import _STRETCH
 
     library = found._tokeniser._library.tokenizer
-    slow = [token for stretch in _STRETCH.findall(TEXT + "\n") for token in library.encode(stretch).tokens]
+    slow = [
+        token
+        for stretch in _STRETCH.findall(TEXT + "\n")
+        for token in library.encode(stretch).tokens
+    ]
     assert [found.vocabulary[i] for i in found.train] == slow
     assert "".join(_STRETCH.findall(TEXT)) == TEXT
 
@@ -107,14 +129,22 @@ def test_any_tokenizer_of_the_library_serves_as_object_and_as_file(book, tmp_pat
 
     own = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     own.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    own.train_from_iterator([TEXT], trainers.WordPieceTrainer(vocab_size=151, special_tokens=["[UNK]"], show_progress=False))
+    own.train_from_iterator(
+        [TEXT],
+        trainers.WordPieceTrainer(vocab_size=151, special_tokens=["[UNK]"], show_progress=False),
+    )
     own.enable_truncation(5)
     own.save(str(tmp_path / "tokenizer.json"))
-    found, again = made(book, tmp_path, tokenizer=own), made(book, tmp_path, tokenizer=str(tmp_path / "tokenizer.json"))
+    found, again = (
+        made(book, tmp_path, tokenizer=own),
+        made(book, tmp_path, tokenizer=str(tmp_path / "tokenizer.json")),
+    )
     own.no_truncation()
     assert [found.vocabulary[i] for i in found.train] == own.encode(TEXT + "\n").tokens
     assert (found.train == again.train).all()
-    assert [found.vocabulary[i] for i in found.encode("the zebra")] == own.encode("the zebra").tokens
+    assert [found.vocabulary[i] for i in found.encode("the zebra")] == own.encode(
+        "the zebra"
+    ).tokens
     cut = made(book, tmp_path, tokenizer=own, n_vocab=17)
     assert cut.n_vocab == 17
     assert "<unk>" in cut.vocabulary
@@ -126,7 +156,10 @@ def test_pairs_are_those_of_the_ring_and_the_chain_that_of_the_words(book, tmp_p
     words = basic_english(TEXT)
     pairs = Counter(zip(words, [*words[1:], words[0]]))
     counted = found.bigrams.tocoo()
-    assert {(found.vocabulary[i], found.vocabulary[j]): n for i, j, n in zip(counted.row, counted.col, counted.data)} == pairs
+    assert {
+        (found.vocabulary[i], found.vocabulary[j]): n
+        for i, j, n in zip(counted.row, counted.col, counted.data)
+    } == pairs
     again = made(book, tmp_path).bigrams  # from the cache
     assert (again != found.bigrams).nnz == 0
     for n_vocab in (2, 5, 13, 200):
@@ -192,8 +225,14 @@ def test_the_embedded_text_is_the_addresses_in_order(tmp_path):
     assert 0.04 < len(found.valid) / len(found.train) < 0.07
 
 
-@pytest.mark.skipif("not __import__('os').environ.get('SACCADE_DATA')", reason="SACCADE_DATA names no folder with WikiText-2")
+@pytest.mark.skipif(
+    "not __import__('os').environ.get('SACCADE_DATA')",
+    reason="SACCADE_DATA names no folder with WikiText-2",
+)
 def test_wikitext_has_the_tokens_and_types_of_the_paper(tmp_path):
     found = made("wikitext-2", tmp_path)
-    assert (found.n_vocab, len(found.train)) == (28_782, 2_049_990)  # of basic_english without <eos>; [tian2023, code]
+    assert (found.n_vocab, len(found.train)) == (
+        28_782,
+        2_049_990,
+    )  # of basic_english without <eos>; [tian2023, code]
     assert "<unk>" in found.vocabulary

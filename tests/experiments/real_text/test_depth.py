@@ -1,4 +1,6 @@
-"""Which layer is first: measures of known curves, speed against its definition, a small run, and claims that see the opposite."""
+"""Which layer is first: measures of known curves, speed against its definition, a small run, and
+claims that see the opposite.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def test_a_curve_is_below_a_level_from_its_first_dip_on() -> None:
 
 
 def test_slowed_for_good_is_after_the_last_time_that_the_speed_was_high() -> None:
-    speed, times = np.array([np.nan, 0.1, 2.0, 0.9, 1.1, 0.8, 0.3]), np.array([0, 1, 2, 3, 5, 7, 11])
+    speed, times = (
+        np.array([np.nan, 0.1, 2.0, 0.9, 1.1, 0.8, 0.3]),
+        np.array([0, 1, 2, 3, 5, 7, 11]),
+    )
     assert below_for_good(speed, times, 0.5) == 7
     assert below_for_good(speed, times, 0.1) == np.inf
     assert below_for_good(np.full(7, np.nan), times, 0.5) == np.inf
@@ -101,14 +106,19 @@ SMALL = {
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # starting processes would take longer than the runs
         return record_of("depth", **SMALL)
 
 
 def test_every_layer_of_every_depth_is_measured_and_drawn(record: xr.Dataset) -> None:
     rows = EXPERIMENT.rows(record)
     assert {(row["n_layers"], row["layer"]) for row in rows} == {(1, 0), (3, 0), (3, 1), (3, 2)}
-    assert [[len(panel.lines) for panel in row] for row in EXPERIMENT.panels(record)] == [[1, 3], [1, 3]]
+    assert [[len(panel.lines) for panel in row] for row in EXPERIMENT.panels(record)] == [
+        [1, 3],
+        [1, 3],
+    ]
     EXPERIMENT.figure(record)
     assert np.isfinite(record["speed"].sel(n_layers=3).isel(time=slice(1, None))).all()
 
@@ -121,12 +131,16 @@ def test_a_short_run_becomes_neither_sparse_nor_slow(record: xr.Dataset) -> None
 
 def test_a_single_run_cannot_be_told_from_chance(record: xr.Dataset) -> None:
     one = record.isel(seed=[0])
-    against_chance = [claim.verdict for claim in EXPERIMENT.claims(one) if "above chance" in claim.title]
+    against_chance = [
+        claim.verdict for claim in EXPERIMENT.claims(one) if "above chance" in claim.title
+    ]
     assert set(against_chance) == {CANNOT_TELL}
 
 
 def claims_of(order: list[int]) -> dict[str, Claim]:
-    """Of three seeds of six layers; layer `order[i]` is the i-th to fall and to stop, and ends the i-th lowest."""
+    """Of three seeds of six layers; layer `order[i]` is the i-th to fall and to stop, and ends the
+    i-th lowest.
+    """
     begin = {layer: 4 * 2.0**rank for rank, layer in enumerate(order)}
     fall = np.array([1 / (1 + (TIMES / begin[layer]) ** 4) for layer in range(6)])
     spread = fall * 0.9 + 0.01 * np.array([order.index(layer) for layer in range(6)])[:, None]
@@ -134,14 +148,23 @@ def claims_of(order: list[int]) -> dict[str, Claim]:
     speed[:, 0] = np.nan
     axes = ("n_layers", "seed", "layer", "time")
     curves = {"relative_entropy": spread, "speed": speed, "top_mass": 1 - spread}
-    both = {name: (axes, np.stack([[values, values * 1.01, values * 0.99]])) for name, values in curves.items()}
+    both = {
+        name: (axes, np.stack([[values, values * 1.01, values * 0.99]]))
+        for name, values in curves.items()
+    }
     coords = {"n_layers": [6], "seed": [0, 1, 2], "layer": range(6), "time": TIMES}
     return {claim.title: claim for claim in EXPERIMENT.claims(xr.Dataset(both, coords))}
 
 
 def test_intervals_cover_all_three_means_at_once() -> None:
-    """Seeds end with gaps of g, 1.01 g and .99 g: two degrees of freedom, 7.649 standard errors for one interval of three."""
-    (claim,) = [claim for title, claim in claims_of([0, 1, 2, 3, 4, 5]).items() if title.startswith("final relative entropy")]
+    """Seeds end with gaps of g, 1.01 g and .99 g: two degrees of freedom, 7.649 standard errors for
+    one interval of three.
+    """
+    (claim,) = [
+        claim
+        for title, claim in claims_of([0, 1, 2, 3, 4, 5]).items()
+        if title.startswith("final relative entropy")
+    ]
     gap = claim.measured.mean
     assert claim.measured.high - gap == pytest.approx(7.649 * 0.01 * abs(gap) / 3**0.5, rel=1e-4)
 
@@ -154,7 +177,12 @@ def test_a_first_layer_that_is_last_is_sparse_and_stops_but_not_first() -> None:
     found = claims_of([5, 4, 3, 2, 1, 0])
     failed = [title for title, claim in found.items() if claim.verdict == FAILS]
     assert len(failed) == 3
-    assert all("first layer is sparse first" in text or "slows first" in text or "mean of the others" in text for text in failed)
+    assert all(
+        "first layer is sparse first" in text
+        or "slows first" in text
+        or "mean of the others" in text
+        for text in failed
+    )
 
 
 def test_too_few_steps_are_refused() -> None:

@@ -1,4 +1,6 @@
-"""Claims about every run: what seeds that agree, part or are alone decide; and where long runs keep their checkpoints."""
+"""Claims about every run: what seeds that agree, part or are alone decide; and where long runs keep
+their checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -59,16 +61,22 @@ def test_an_interval_ends_where_values_end():
 
 
 def test_of_many_intervals_each_is_wide_enough_for_all_of_them():
-    """Three values have two degrees of freedom: 4.303 standard errors for one interval, 10.886 for one of six."""
+    """Three values have two degrees of freedom: 4.303 standard errors for one interval, 10.886 for
+    one of six.
+    """
     values = [0.95, 0.96, 0.97]
     standard_error = 0.01 / np.sqrt(3)
-    alone, one_of_six = (every_run(Case(), DEPTH, "share", values, 0.9, among=among) for among in (1, 6))
+    alone, one_of_six = (
+        every_run(Case(), DEPTH, "share", values, 0.9, among=among) for among in (1, 6)
+    )
     assert alone.measured.low == pytest.approx(0.96 - 4.303 * standard_error, abs=1e-5)
     assert one_of_six.measured.low == pytest.approx(0.96 - 10.886 * standard_error, abs=1e-5)
     assert (alone.verdict, one_of_six.verdict) == (HOLDS, CANNOT_TELL)
 
 
-RUN = TextRun("sotu", 97, 1e-3, (0, 2, 4), seed=3, optimiser="adam", batch=3, context=11, n_windows=3)
+RUN = TextRun(
+    "sotu", 97, 1e-3, (0, 2, 4), seed=3, optimiser="adam", batch=3, context=11, n_windows=3
+)
 
 
 def test_a_resumable_run_is_gone_on_with_and_comes_to_the_same_numbers(tmp_path, monkeypatch):

@@ -1,4 +1,6 @@
-"""The scored forecast: a small run from end to end, scores and stages of runs whose course is known, and claims able to fail."""
+"""The scored forecast: a small run from end to end, scores and stages of runs whose course is
+known, and claims able to fail.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,19 @@ def foretold(record, sign=1.0):
 
 
 def test_the_figure_has_the_intervals_of_the_claims_and_none_ends_beyond_one(record):
-    found = [claim.measured for claim in EXPERIMENT.claims(record) if "forecast and measured gains" in claim.title]
-    bars = [line for line in EXPERIMENT.panels(record)[0][0].lines if np.size(line.y) == 3 * record.sizes["time"]]
-    np.testing.assert_allclose([np.asarray(line.y)[-3:-1] for line in bars], [one[1:] for one in found])
+    found = [
+        claim.measured
+        for claim in EXPERIMENT.claims(record)
+        if "forecast and measured gains" in claim.title
+    ]
+    bars = [
+        line
+        for line in EXPERIMENT.panels(record)[0][0].lines
+        if np.size(line.y) == 3 * record.sizes["time"]
+    ]
+    np.testing.assert_allclose(
+        [np.asarray(line.y)[-3:-1] for line in bars], [one[1:] for one in found]
+    )
     rows = [row for row in EXPERIMENT.rows(record) if "rank correlation" in row["measure"]]
     ends = np.array([[row["low"], row["high"]] for row in rows])
     assert np.nanmax(np.abs(ends)) == 1  # of two seeds: uncut, they would lie far beyond
@@ -69,22 +81,27 @@ def test_the_figure_has_the_intervals_of_the_claims_and_none_ends_beyond_one(rec
 def test_predictions_and_measurements_lie_on_the_same_axes(record):
     assert record.measured_gain.dims == ("batch", "seed", *record.predicted_gain.dims)
     for name in ("predicted_gain", "measured_gain"):
-        np.testing.assert_allclose(record[name].sum("token"), 0, atol=1e-5)  # a row of Z keeps its sum
+        np.testing.assert_allclose(
+            record[name].sum("token"), 0, atol=1e-5
+        )  # a row of Z keeps its sum
     np.testing.assert_allclose(record.word_share.sum(), 1)
     np.testing.assert_allclose(record.on_frequent.isel(look=0), record.word_share.max(), atol=1e-6)
     assert len(list(EXPERIMENT.claims(record))) == 2 + 7 + 3
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1.0, HOLDS), (-1.0, FAILS)])
-def test_claims_on_tokens_hold_of_a_forecast_that_comes_true_and_fail_of_its_opposite(record, sign, verdict):
+def test_claims_on_tokens_hold_of_a_forecast_that_comes_true_and_fail_of_its_opposite(
+    record, sign, verdict
+):
     assert {claim.verdict for claim in order_claims(foretold(record, sign))} == {verdict}
 
 
 def test_seeds_that_do_not_agree_tell_nothing(record):
     noise = np.random.default_rng(0).normal(size=record.measured_gain.shape)
-    assert {claim.verdict for claim in order_claims(record.assign(measured_gain=(record.measured_gain.dims, noise)))} == {
-        CANNOT_TELL
-    }
+    assert {
+        claim.verdict
+        for claim in order_claims(record.assign(measured_gain=(record.measured_gain.dims, noise)))
+    } == {CANNOT_TELL}
 
 
 def order_claims(record):
@@ -92,7 +109,9 @@ def order_claims(record):
 
 
 def staged(late=1.0, side=1.0):
-    """Runs as they were predicted, but `late` by a factor and with attention turning to the other side if `side` is -1."""
+    """Runs as they were predicted, but `late` by a factor and with attention turning to the other
+    side if `side` is -1.
+    """
     steps, share = np.linspace(0, 400, 401), 0.3
     at = dict(zip(forecast_stages.EVENTS, (50.0, 80.0, 110.0), strict=True))
     later = {name: steps >= late * time for name, time in at.items()}
@@ -107,22 +126,44 @@ def staged(late=1.0, side=1.0):
     whole = {name: (axes, np.broadcast_to(curve, (2, 3, 401))) for name, curve in curves.items()}
     tilt = np.broadcast_to((share - 0.1 * side * later["focus_onset"])[:, None], (2, 3, 401, 5))
     told = {f"predicted_{name}": (("start",), np.full(2, time)) for name, time in at.items()}
-    turns = {"predicted_turn_time": np.full((2, 5), np.nan), "predicted_turn_height": np.full((2, 5), -0.1)}
-    rates = {"predicted_condensation_rate": 0.1, "predicted_focus_rate": -0.02, "predicted_sign": -1.0, "unigram_loss": 1.0}
+    turns = {
+        "predicted_turn_time": np.full((2, 5), np.nan),
+        "predicted_turn_height": np.full((2, 5), -0.1),
+    }
+    rates = {
+        "predicted_condensation_rate": 0.1,
+        "predicted_focus_rate": -0.02,
+        "predicted_sign": -1.0,
+        "unigram_loss": 1.0,
+    }
     return xr.Dataset(
         whole
         | told
         | rates
         | {name: (("start", "word"), values) for name, values in turns.items()}
-        | {"on_frequent": ((*axes, "word"), tilt), "look_step": (("optimiser", "look"), np.stack([steps, steps]))}
+        | {
+            "on_frequent": ((*axes, "word"), tilt),
+            "look_step": (("optimiser", "look"), np.stack([steps, steps])),
+        }
         | {"word_share": ("word", np.array([share, 0.2, 0.2, 0.2, 0.1]))}
-        | {"predicted_query_path": ("stage_time", 1e-3 * np.exp(0.02 * np.geomspace(1e-3, 900, 503)))},
-        {"optimiser": ["sgd", "adam"], "seed": np.arange(3), "stage_time": np.geomspace(1e-3, 900, 503)},
+        | {
+            "predicted_query_path": (
+                "stage_time",
+                1e-3 * np.exp(0.02 * np.geomspace(1e-3, 900, 503)),
+            )
+        },
+        {
+            "optimiser": ["sgd", "adam"],
+            "seed": np.arange(3),
+            "stage_time": np.geomspace(1e-3, 900, 503),
+        },
     )
 
 
 @pytest.mark.parametrize(("late", "side", "verdict"), [(1.0, 1.0, HOLDS), (3.0, -1.0, FAILS)])
-def test_claims_on_stages_hold_of_runs_as_predicted_and_fail_of_runs_three_times_as_slow(late, side, verdict):
+def test_claims_on_stages_hold_of_runs_as_predicted_and_fail_of_runs_three_times_as_slow(
+    late, side, verdict
+):
     claims = forecast_stages.stage_claims(staged(late, side))
     chosen = [claim for claim in claims if claim.statement == FORECAST_STAGES]
     assert len(chosen) == 7
@@ -136,7 +177,9 @@ def test_a_stage_that_comes_in_three_of_four_runs_does_not_come_in_every_run():
         values = record[name].values.copy()
         values[0, 1] = values[0, 1, 0] if name == "top_share" else values[0, 1] ** 0.5
         record[name] = record[name].dims, values
-    verdicts = {claim.title.split(",")[0]: claim.verdict for claim in forecast_stages.stage_claims(record)}
+    verdicts = {
+        claim.title.split(",")[0]: claim.verdict for claim in forecast_stages.stage_claims(record)
+    }
     assert verdicts["embeddings lie along one direction when predicted (factor 2)"] == FAILS
     assert verdicts["condensation rate"] == CANNOT_TELL
     assert verdicts["token frequencies are learnt when predicted (factor 2)"] == HOLDS
@@ -147,7 +190,13 @@ def test_a_turn_is_found_under_noise_and_noise_alone_is_none():
     bump = 0.3 + 0.2 * np.exp(-(((time - 170) / 60) ** 2))
     stays = 0.3 + 0.2 / (1 + np.exp(-(time - 100) / 9))
     curves = np.stack([bump, stays], axis=1) + 0.004 * rng.standard_normal((401, 2))
-    run = xr.Dataset({"on_frequent": (("look", "word"), curves), "look_step": ("look", time), "query_norm": ("look", np.ones(401))})
+    run = xr.Dataset(
+        {
+            "on_frequent": (("look", "word"), curves),
+            "look_step": ("look", time),
+            "query_norm": ("look", np.ones(401)),
+        }
+    )
     found = forecast_stages.turn_times(run, share=0.3, sign=1.0)
     assert found[0] == pytest.approx(170, abs=20)
     assert np.isnan(found[1])
@@ -155,7 +204,10 @@ def test_a_turn_is_found_under_noise_and_noise_alone_is_none():
 
 def test_turns_are_counted_apart_by_what_was_predicted_and_what_came():
     nan = np.nan
-    guess, truth = np.array([100.0, 100.0, nan, 100.0, nan]), np.array([150.0, 250.0, 100.0, nan, nan])
+    guess, truth = (
+        np.array([100.0, 100.0, nan, 100.0, nan]),
+        np.array([150.0, 250.0, 100.0, nan, nan]),
+    )
     found = forecast_stages.turn_kinds(guess, truth)
     assert found.tolist() == ["told", "wrong time", "missed", "false alarm", "neither"]
 
@@ -178,16 +230,26 @@ def test_measures_are_those_of_the_embedded_model_in_the_limit_of_long_contexts(
     assert found["population_loss"] == pytest.approx(loss)
     values = np.linalg.svd(weights.embedding, compute_uv=False)
     assert found["top_share"] == pytest.approx(values[0] ** 2 / (values**2).sum())
-    ids = torch.from_numpy(np.repeat(np.arange(7), np.round(1000 * chain.stationary).astype(int)))[None]
+    ids = torch.from_numpy(np.repeat(np.arange(7), np.round(1000 * chain.stationary).astype(int)))[
+        None
+    ]
     ids = torch.cat([ids, torch.tensor([[4]])], dim=1)
     logits = model(ids, last_only=True).detach().numpy().ravel()
-    attention = jax.nn.softmax(composite(weights, 3**-0.5).attention_logits + np.log(chain.stationary), axis=-1)
-    np.testing.assert_allclose(logits, attention[4] @ weights.embedding @ weights.projection, atol=0.01)
+    attention = jax.nn.softmax(
+        composite(weights, 3**-0.5).attention_logits + np.log(chain.stationary), axis=-1
+    )
+    np.testing.assert_allclose(
+        logits, attention[4] @ weights.embedding @ weights.projection, atol=0.01
+    )
     assert found["on_frequent"][1][4] == pytest.approx(float(attention[4, 0]), rel=1e-5)
 
 
 def test_table_files_and_figure_show_both_forecasts(record):
-    assert {row["forecaster"] for row in EXPERIMENT.rows(record)} >= {"decoder first", "follows frequency", "forecast"}
+    assert {row["forecaster"] for row in EXPERIMENT.rows(record)} >= {
+        "decoder first",
+        "follows frequency",
+        "forecast",
+    }
     assert len(EXPERIMENT.files(record)["stages.csv"][1]) == 2 * 5 * 2
     assert len(EXPERIMENT.figure(record).axes) == 5
 

@@ -18,13 +18,17 @@ from saccade.lab.findings import filled
 from saccade.model.transformer import Transformer
 from tests.experiments.default_runs import record_of
 
-SMALL = Settings(text="sotu", n_vocab=199, queries=3, window=11, steps=7, seeds=2, batch=5, n_windows=997)
+SMALL = Settings(
+    text="sotu", n_vocab=199, queries=3, window=11, steps=7, seeds=2, batch=5, n_windows=997
+)
 
 
 @pytest.fixture(scope="module")
 def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # starting processes would take longer than the runs
         return record_of("positions", **asdict(SMALL))
 
 
@@ -34,12 +38,24 @@ def rewritten(record, sign):
     ramp = np.exp(np.linspace(0, 1, record.sizes["time"]))
     gain = sign * (1.0 * groups.distinct - groups.common) + groups.frequency
     changes = {"mass_distinct": ramp**sign, "mass_common": ramp**-sign}
-    changed = {name: record[name].copy(data=np.broadcast_to(values, record[name].shape)) for name, values in changes.items()}
-    return record.assign(gain=record.gain.copy(data=np.broadcast_to(gain, record.gain.shape).copy()), **changed)
+    changed = {
+        name: record[name].copy(data=np.broadcast_to(values, record[name].shape))
+        for name, values in changes.items()
+    }
+    return record.assign(
+        gain=record.gain.copy(data=np.broadcast_to(gain, record.gain.shape).copy()), **changed
+    )
 
 
 def test_every_encoding_has_its_own_run(record):
-    assert list(record.positions.values) == ["none", "sinusoidal", "learned", "rotary", "alibi", "matched sinusoidal"]
+    assert list(record.positions.values) == [
+        "none",
+        "sinusoidal",
+        "learned",
+        "rotary",
+        "alibi",
+        "matched sinusoidal",
+    ]
     ends = record.gain.isel(seed=0).values
     assert all(np.abs(ends[i] - ends[j]).max() > 1e-6 for i in range(6) for j in range(i))
 
@@ -56,11 +72,15 @@ def test_matched_sinusoids_are_as_large_as_the_tokens_and_plain_ones_are_not():
 
 
 def test_alibi_bends_attention_in_four_heads_and_hardly_in_one():
-    """Log attention over the window, first place to last: slopes of 1/4 .. 1/256 against 1/256 alone, eleven tokens apart."""
+    """Log attention over the window, first place to last: slopes of 1/4 .. 1/256 against 1/256
+    alone, eleven tokens apart.
+    """
     reach = {}
     for n_heads in (1, 4):
         torch.manual_seed(1)
-        model = Transformer(model_config("ordinary", 499, 11, positions="alibi", n_heads=n_heads)).eval()
+        model = Transformer(
+            model_config("ordinary", 499, 11, positions="alibi", n_heads=n_heads)
+        ).eval()
         scores = place_scores(model, [3], 11)[:, 0]
         reach[n_heads] = (scores[:, :, -1] - scores[:, :, 0]).mean(dim=1).max().item()
     assert reach[1] == pytest.approx(10 / 256, abs=0.02)
@@ -69,7 +89,11 @@ def test_alibi_bends_attention_in_four_heads_and_hardly_in_one():
 
 def test_intervals_end_at_one_and_are_the_same_in_the_figure_as_in_the_table(record):
     """Two seeds leave an interval of nearly all correlations there are."""
-    found = [claim.measured for claim in EXPERIMENT.claims(record) if "rank correlation of gains with" in claim.title]
+    found = [
+        claim.measured
+        for claim in EXPERIMENT.claims(record)
+        if "rank correlation of gains with" in claim.title
+    ]
     bars, means, _ = EXPERIMENT.panels(record)[0][0].lines
     np.testing.assert_allclose(np.reshape(bars.y, (-1, 3))[:, :2], [one[1:] for one in found])
     np.testing.assert_allclose(means.y, [one.mean for one in found])
@@ -88,7 +112,9 @@ def test_claims_hold_where_gains_are_alike_and_the_theorem_is_never_failed(recor
         ("Theorem 2(b)", OUTSIDE, True),
         ("fates with a positional prior", OUTSIDE, True),
     }
-    back = [claim for claim in EXPERIMENT.claims(rewritten(record, -1)) if claim.title.startswith("log")]
+    back = [
+        claim for claim in EXPERIMENT.claims(rewritten(record, -1)) if claim.title.startswith("log")
+    ]
     assert {(claim.verdict, claim.agrees) for claim in back} == {(OUTSIDE, False)}
 
 
@@ -104,14 +130,24 @@ def test_only_the_model_without_positions_and_alibi_meet_what_is_assumed_of_posi
 
 
 def prior_claims(record):
-    return {claim.case.get("prior", ""): claim for claim in EXPERIMENT.claims(record) if "under a prior" in claim.title}
+    return {
+        claim.case.get("prior", ""): claim
+        for claim in EXPERIMENT.claims(record)
+        if "under a prior" in claim.title
+    }
 
 
 def test_the_first_force_with_the_prior_in_its_counts_is_told_from_the_one_without(record):
-    """Gains that follow either of the two exactly, where the two differ: in a run as small as this they hardly do."""
-    turned = record.force.copy(data=np.random.default_rng(3).permutation(record.force.values, axis=2))
+    """Gains that follow either of the two exactly, where the two differ: in a run as small as this
+    they hardly do.
+    """
+    turned = record.force.copy(
+        data=np.random.default_rng(3).permutation(record.force.values, axis=2)
+    )
     parted = record.assign(force=turned)
-    right, wrong = (prior_claims(parted.assign(prior_gain=parted[name])) for name in ("prior_force", "force"))
+    right, wrong = (
+        prior_claims(parted.assign(prior_gain=parted[name])) for name in ("prior_force", "force")
+    )
     assert (right[""].verdict, right["left out"].verdict) == (HOLDS, FAILS)
     assert (wrong[""].verdict, wrong["left out"].verdict) == (FAILS, HOLDS)
     assert right[""].measured == pytest.approx(1)
@@ -127,13 +163,17 @@ def test_the_force_is_that_of_windows_whose_tokens_count_by_alibis_slope(record)
     decoder = feature.T @ told / 997
     back = np.einsum("nl,nl->n", told @ decoder.T, feature)
     pull = feature * (told @ decoder.T - feature * back[:, None])
-    np.testing.assert_allclose(record.prior_force.values[0, 1], pull[windows.query == query].sum(axis=0) / 997, atol=1e-15)
+    np.testing.assert_allclose(
+        record.prior_force.values[0, 1], pull[windows.query == query].sum(axis=0) / 997, atol=1e-15
+    )
 
 
 def test_what_alibi_changes_is_held_against_what_it_adds_to_the_force(record):
     def changed(sign):
         moved = record.copy(deep=True)
-        moved.gain.loc[{"positions": "alibi"}] = moved.gain.sel(positions="none") + sign * record.alibi_force
+        moved.gain.loc[{"positions": "alibi"}] = (
+            moved.gain.sel(positions="none") + sign * record.alibi_force
+        )
         return next(claim for claim in EXPERIMENT.claims(moved) if "ALiBi changes" in claim.title)
 
     right, wrong = changed(1e3), changed(-1e3)
@@ -141,10 +181,14 @@ def test_what_alibi_changes_is_held_against_what_it_adds_to_the_force(record):
     assert (wrong.agrees, wrong.measured.mean) == (False, pytest.approx(-1))
 
 
-def test_an_encoding_that_turns_the_order_round_fails_and_one_whose_seeds_differ_cannot_be_told(record):
+def test_an_encoding_that_turns_the_order_round_fails_and_one_whose_seeds_differ_cannot_be_told(
+    record,
+):
     turned = rewritten(record, 1)
     turned.gain.loc[{"positions": "rotary"}] *= -1
-    turned.gain.loc[{"positions": "alibi"}] = np.random.default_rng(0).normal(size=turned.gain.sel(positions="alibi").shape)
+    turned.gain.loc[{"positions": "alibi"}] = np.random.default_rng(0).normal(
+        size=turned.gain.sel(positions="alibi").shape
+    )
     found = {
         claim.case["positions"]: claim.verdict
         for claim in EXPERIMENT.claims(turned)
@@ -159,7 +203,11 @@ def test_table_and_figure_have_every_encoding(record):
 
 
 def test_the_answer_can_be_filled_in(record):
-    said = filled(EXPERIMENT.name, EXPERIMENT.finding, [claim.as_dict() for claim in EXPERIMENT.claims(record)])
+    said = filled(
+        EXPERIMENT.name,
+        EXPERIMENT.finding,
+        [claim.as_dict() for claim in EXPERIMENT.claims(record)],
+    )
     assert "{" not in said
 
 

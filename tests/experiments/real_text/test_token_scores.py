@@ -9,7 +9,12 @@ import xarray as xr
 
 from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import group_curves
-from saccade.experiments.real_text.token_scores import head_scores, mean_attention, place_scores, token_scores
+from saccade.experiments.real_text.token_scores import (
+    head_scores,
+    mean_attention,
+    place_scores,
+    token_scores,
+)
 from saccade.model.transformer import Transformer, TransformerConfig
 from saccade.model.transformer_config import POSITIONS
 
@@ -19,13 +24,17 @@ N_VOCAB, WINDOW, QUERIES = 13, 5, [2, 7, 11]
 def a_model(positions="none", n_heads=1, **settings):
     torch.manual_seed(3)
     sizes = {"d_model": 12, "d_mlp": 17, "context": 11, "init_scale": 0.7}
-    return Transformer(TransformerConfig(N_VOCAB, positions=positions, n_heads=n_heads, **(sizes | settings))).eval()
+    return Transformer(
+        TransformerConfig(N_VOCAB, positions=positions, n_heads=n_heads, **(sizes | settings))
+    ).eval()
 
 
 @pytest.mark.parametrize("n_heads", [1, 3])
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_scores_of_places_give_the_attention_of_the_model(positions, n_heads):
-    """Of a window and its query, with the query's own key left out: attention among the others is the softmax of their scores."""
+    """Of a window and its query, with the query's own key left out: attention among the others is
+    the softmax of their scores.
+    """
     model = a_model(positions, n_heads)
     scores = place_scores(model, QUERIES, WINDOW)
     context = torch.tensor([4, 2, 9, 9, 12])
@@ -38,7 +47,9 @@ def test_scores_of_places_give_the_attention_of_the_model(positions, n_heads):
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_every_head_has_its_own_scores_over_all_places(positions):
-    """Odds of two tokens in one head: how much each would get if it alone stood at any of the places, by attention of the model."""
+    """Odds of two tokens in one head: how much each would get if it alone stood at any of the
+    places, by attention of the model.
+    """
     model, n_heads = a_model(positions, n_heads=3), 3
     found = head_scores(model, QUERIES, WINDOW)
     assert found.shape == (n_heads, len(QUERIES), N_VOCAB)
@@ -46,20 +57,36 @@ def test_every_head_has_its_own_scores_over_all_places(positions):
     for row, query in enumerate(QUERIES):
         for token, other in ((4, 9), (12, 0)):
             weights = [
-                model.attention_of(torch.tensor([[kind] * WINDOW + [query]]), last_only=True)[0, :, 0] for kind in (token, other)
+                model.attention_of(torch.tensor([[kind] * WINDOW + [query]]), last_only=True)[
+                    0, :, 0
+                ]
+                for kind in (token, other)
             ]
-            ratio = [(weight[:, :WINDOW].sum(dim=-1) / weight[:, WINDOW]).log().detach().numpy() for weight in weights]
-            np.testing.assert_allclose(found[:, row, token] - found[:, row, other], ratio[0] - ratio[1], atol=1e-4)
+            ratio = [
+                (weight[:, :WINDOW].sum(dim=-1) / weight[:, WINDOW]).log().detach().numpy()
+                for weight in weights
+            ]
+            np.testing.assert_allclose(
+                found[:, row, token] - found[:, row, other], ratio[0] - ratio[1], atol=1e-4
+            )
 
 
 def test_attention_of_a_group_is_a_mean_over_heads_of_what_each_head_gives():
-    """One head looks at the distinct token alone, the other never: half of attention, whatever the mean of their scores is."""
+    """One head looks at the distinct token alone, the other never: half of attention, whatever the
+    mean of their scores is.
+    """
     groups = TokenGroups(
-        np.array([0]), np.full((1, 4), 0.25), np.array([[-1, 0, -1, -1]]), np.zeros((1, 4)), np.eye(4, dtype=bool)[[2]]
+        np.array([0]),
+        np.full((1, 4), 0.25),
+        np.array([[-1, 0, -1, -1]]),
+        np.zeros((1, 4)),
+        np.eye(4, dtype=bool)[[2]],
     )
     scores = np.zeros((1, 2, 1, 4))
     scores[0, 0, 0, 1], scores[0, 1, 0, 1] = 40, -40
-    curves = group_curves(xr.Dataset({"head_score": (("time", "head", "query", "token"), scores)}), groups)
+    curves = group_curves(
+        xr.Dataset({"head_score": (("time", "head", "query", "token"), scores)}), groups
+    )
     assert curves["mass_distinct"][0] == pytest.approx(0.5)
     assert curves["mass_common"][0] == pytest.approx(1 / 6)
 
@@ -69,7 +96,9 @@ def test_without_positions_the_place_does_not_matter():
     scores = place_scores(model, QUERIES, WINDOW)
     torch.testing.assert_close(scores, scores[..., :1].expand_as(scores))
     one = scores[0, :, :, 0].double().detach().numpy()
-    np.testing.assert_allclose(token_scores(model, QUERIES, WINDOW), one - one.mean(axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(
+        token_scores(model, QUERIES, WINDOW), one - one.mean(axis=1, keepdims=True), atol=1e-6
+    )
 
 
 def test_in_the_pairwise_model_scores_are_the_rows_of_z():
@@ -77,11 +106,15 @@ def test_in_the_pairwise_model_scores_are_the_rows_of_z():
     table = torch.randn(N_VOCAB, N_VOCAB, generator=torch.Generator().manual_seed(1))
     table -= table.mean(dim=1, keepdim=True)
     model.pairwise_attention.scores.weight.data.copy_(table)
-    np.testing.assert_allclose(token_scores(model, QUERIES, WINDOW), table[QUERIES].numpy(), atol=1e-6)
+    np.testing.assert_allclose(
+        token_scores(model, QUERIES, WINDOW), table[QUERIES].numpy(), atol=1e-6
+    )
 
 
 def test_attention_in_a_long_context_is_that_of_a_drawn_one():
-    """Tokens drawn by their frequency, attended to by the exponential of their scores: the law of large numbers."""
+    """Tokens drawn by their frequency, attended to by the exponential of their scores: the law of
+    large numbers.
+    """
     rng = np.random.default_rng(0)
     frequency, scores = rng.dirichlet(np.ones(7)), rng.normal(size=7)
     drawn = rng.choice(7, size=200_000, p=frequency)

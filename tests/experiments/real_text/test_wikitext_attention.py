@@ -16,13 +16,23 @@ from saccade.lab.panel import Heat
 from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
 
-SMALL = {"text": "sotu", "n_vocab": 97, "layers": (1, 2), "iterations": (0, 3, 5), "every": 2, "batch": 3, "context": 11}
+SMALL = {
+    "text": "sotu",
+    "n_vocab": 97,
+    "layers": (1, 2),
+    "iterations": (0, 3, 5),
+    "every": 2,
+    "batch": 3,
+    "context": 11,
+}
 
 
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr(
+            "saccade.processes.cores", lambda: 1
+        )  # starting processes would take longer than the runs
         return record_of("wikitext-attention", **SMALL)
 
 
@@ -31,13 +41,17 @@ def test_a_run_has_maps_and_numbers_at_all_looks(record: xr.Dataset) -> None:
     assert record.lowest_map.shape == (2, 2, 5, 11, 11)
     np.testing.assert_allclose(record.lowest_map.sum("key_position"), 1, atol=1e-5)
     assert np.isfinite(record.relative_entropy).all()
-    assert [(row["n_layers"], row["time"]) for row in EXPERIMENT.rows(record)] == [(n, t) for n in (1, 2) for t in (0, 2, 3, 4, 5)]
+    assert [(row["n_layers"], row["time"]) for row in EXPERIMENT.rows(record)] == [
+        (n, t) for n in (1, 2) for t in (0, 2, 3, 4, 5)
+    ]
 
 
 def test_the_figure_shows_a_map_for_each_iteration_and_depth(record: xr.Dataset) -> None:
     for row, depth in zip(EXPERIMENT.panels(record), (1, 2), strict=True):
         maps = [panel.values for panel in row if isinstance(panel, Heat)]
-        np.testing.assert_array_equal(maps, record.lowest_map.sel(n_layers=depth, time=[0, 3, 5]).isel(seed=0))
+        np.testing.assert_array_equal(
+            maps, record.lowest_map.sel(n_layers=depth, time=[0, 3, 5]).isel(seed=0)
+        )
     EXPERIMENT.figure(record)
 
 
@@ -49,10 +63,20 @@ def test_too_few_updates_neither_confirm_nor_refute(record: xr.Dataset) -> None:
 
 
 def claims_of(relative_entropy: list[float], self_mass: list[float]) -> list[Claim]:
-    """One layer, two equal seeds, looks at 0 and 1500; rows of entropy e: 1 - e on the largest key, 1 + 10 e keys that matter."""
+    """One layer, two equal seeds, looks at 0 and 1500; rows of entropy e: 1 - e on the largest key,
+    1 + 10 e keys that matter.
+    """
     e = np.array(relative_entropy)
-    measured = {"relative_entropy": e, "top_mass": 1 - e, "effective_keys": 1 + 10 * e, "self_mass": np.array(self_mass)}
-    variables = {name: (("n_layers", "seed", "time"), np.stack([values, values])[None]) for name, values in measured.items()}
+    measured = {
+        "relative_entropy": e,
+        "top_mass": 1 - e,
+        "effective_keys": 1 + 10 * e,
+        "self_mass": np.array(self_mass),
+    }
+    variables = {
+        name: (("n_layers", "seed", "time"), np.stack([values, values])[None])
+        for name, values in measured.items()
+    }
     record = xr.Dataset(variables, {"n_layers": [1], "seed": [0, 1], "time": [0, 1500]})
     return list(EXPERIMENT.claims(with_settings(record, Settings())))
 

@@ -1,4 +1,6 @@
-"""Chains the theory is tested on, written from their definition, and weights of sizes that no two axes share."""
+"""Chains the theory is tested on, written from their definition, and weights of sizes that no two
+axes share.
+"""
 
 import numpy as np
 
@@ -8,7 +10,9 @@ ZIPF = 1 / np.arange(1, 7) / np.sum(1 / np.arange(1, 7))
 
 
 def lazy(stationary, stay):
-    """Stationary law and table of the chain that repeats with chance `stay` and otherwise draws from the law."""
+    """Stationary law and table of the chain that repeats with chance `stay` and otherwise draws
+    from the law.
+    """
     stationary = np.asarray(stationary, float)
     table = stay * np.eye(len(stationary)) + (1 - stay) * np.tile(stationary, (len(stationary), 1))
     return {"stationary": stationary, "transition": table}
@@ -16,7 +20,9 @@ def lazy(stationary, stay):
 
 def irreversible(seed=0, n_vocab=N_VOCAB):
     """A random table with unequal columns, and its stationary law from the linear equations."""
-    table = np.random.default_rng(seed).uniform(0.05, 1, (n_vocab, n_vocab)) * np.geomspace(1, 0.1, n_vocab)
+    table = np.random.default_rng(seed).uniform(0.05, 1, (n_vocab, n_vocab)) * np.geomspace(
+        1, 0.1, n_vocab
+    )
     table /= table.sum(axis=1, keepdims=True)
     equations = np.vstack([table.T - np.eye(n_vocab), np.ones(n_vocab)])
     law = np.linalg.lstsq(equations, np.append(np.zeros(n_vocab), 1.0), rcond=None)[0]
@@ -24,7 +30,9 @@ def irreversible(seed=0, n_vocab=N_VOCAB):
 
 
 def two_level(high, n_vocab, stay, asymmetry=0.0):
-    """Rare tokens share what token 0 leaves, apart from `asymmetry` times an even fall from 1 to -1."""
+    """Rare tokens share what token 0 leaves, apart from `asymmetry` times an even fall from 1 to
+    -1.
+    """
     low = (1 - high) / (n_vocab - 1) + asymmetry * np.linspace(1, -1, n_vocab - 1)
     return lazy(np.append(high, low), stay)
 

@@ -1,4 +1,6 @@
-"""Numerical truth for the closed forms: Jacobians by differences and flows by integration, of velocities tested on their own."""
+"""Numerical truth for the closed forms: Jacobians by differences and flows by integration, of
+velocities tested on their own.
+"""
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -15,17 +17,24 @@ def flatten(parts):
 
 def unflatten(flat, like):
     cuts = np.cumsum([np.size(part) for part in like])[:-1]
-    return [part.reshape(np.shape(old)) for part, old in zip(np.split(flat, cuts), like, strict=True)]
+    return [
+        part.reshape(np.shape(old)) for part, old in zip(np.split(flat, cuts), like, strict=True)
+    ]
 
 
 def jacobian(function, point):
     """Of a vector function, column by column of the flat point."""
     moves = STEP * np.eye(len(point))
-    return np.stack([(function(point + move) - function(point - move)) / (2 * STEP) for move in moves], axis=1)
+    return np.stack(
+        [(function(point + move) - function(point - move)) / (2 * STEP) for move in moves], axis=1
+    )
 
 
 def velocity_jacobian(weights, **settings):
-    return jacobian(lambda flat: flatten(weight_velocities(*unflatten(flat, weights), **settings)), flatten(weights))
+    return jacobian(
+        lambda flat: flatten(weight_velocities(*unflatten(flat, weights), **settings)),
+        flatten(weights),
+    )
 
 
 def _flow(velocity, start, times):

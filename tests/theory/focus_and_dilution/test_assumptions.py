@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from saccade.theory.focus_and_dilution import check_assumptions, condensation_rate, focus_rate, lazy_fit
+from saccade.theory.focus_and_dilution import (
+    check_assumptions,
+    condensation_rate,
+    focus_rate,
+    lazy_fit,
+)
 
 from .chains import CHAINS, PAPER_LAW, ZIPF, irreversible, lazy, two_level
 
@@ -46,7 +51,11 @@ def test_a_law_that_is_not_stationary_is_named():
 
 def test_a_uniform_law_has_nothing_to_condense_to():
     conditions = check(lazy(np.full(5, 0.2), 0.3))
-    assert {"stage I, unequal tokens", "stage II, positive focus rate", "stage IV, distinct frequencies"} <= failing(conditions)
+    assert {
+        "stage I, unequal tokens",
+        "stage II, positive focus rate",
+        "stage IV, distinct frequencies",
+    } <= failing(conditions)
     assert "stage I, attention at rest" not in conditions
 
 
@@ -75,7 +84,10 @@ def test_no_stay_fits_a_chain_better_than_the_one_found():
     chain = irreversible()
     stay, misfit = lazy_fit(**chain)
     squares = [
-        np.sum((chain["transition"] - lazy(chain["stationary"], s)["transition"]) ** 2) for s in (stay - 1e-3, stay, stay + 1e-3)
+        np.sum((chain["transition"] - lazy(chain["stationary"], s)["transition"]) ** 2)
+        for s in (stay - 1e-3, stay, stay + 1e-3)
     ]
     assert np.argmin(squares) == 1
-    assert misfit == pytest.approx(np.abs(chain["transition"] - lazy(chain["stationary"], stay)["transition"]).max())
+    assert misfit == pytest.approx(
+        np.abs(chain["transition"] - lazy(chain["stationary"], stay)["transition"]).max()
+    )

@@ -1,4 +1,6 @@
-"""First order in 1/length: against exact sums over powers of P and, for two tokens, over all contexts of a length."""
+"""First order in 1/length: against exact sums over powers of P and, for two tokens, over all
+contexts of a length.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def test_frequencies_of_a_lazy_chain_spread_as_if_there_were_fewer_tokens():
 
 
 def test_mean_and_covariance_of_frequencies_follow_from_powers_of_the_table():
-    """A chain that is not reversible, from a uniform first token; what is left at length s is of order 1/s."""
+    """A chain that is not reversible, from a uniform first token; what is left at length s is of
+    order 1/s.
+    """
     chain, s = MarkovChain.random([0.5, 0.3, 0.15, 0.05], 3), 4000
     pi, P = chain.stationary, chain.transition
     powers = [np.eye(4)]
@@ -48,11 +52,15 @@ def test_at_the_stationary_law_contexts_give_the_population_gradient():
         last_token=np.arange(3),
         transition=chain.transition,
     )
-    np.testing.assert_allclose(np.tensordot(chain.stationary, contexts, 1), np.stack(population), atol=1e-14)
+    np.testing.assert_allclose(
+        np.tensordot(chain.stationary, contexts, 1), np.stack(population), atol=1e-14
+    )
 
 
 def expected_gradient(matrices, P, s):
-    """Over all contexts of two tokens: the law of (how often token 0 came, last token), step by step."""
+    """Over all contexts of two tokens: the law of (how often token 0 came, last token), step by
+    step.
+    """
     seen = np.zeros((s + 1, 2))
     seen[1, 0] = seen[0, 1] = 0.5
     for _ in range(s - 1):
@@ -69,11 +77,18 @@ def test_the_gap_of_the_expected_gradient_is_the_predicted_matrix_over_the_lengt
     chain, rng = MarkovChain(np.array([[0.7, 0.3], [0.5, 0.5]])), np.random.default_rng(7)
     matrices = rng.normal(size=(2, 2, 2))
     every = theory.context_gradients(
-        *matrices, frequencies=np.tile(chain.stationary, (2, 1)), last_token=[0, 1], transition=chain.transition
+        *matrices,
+        frequencies=np.tile(chain.stationary, (2, 1)),
+        last_token=[0, 1],
+        transition=chain.transition,
     )
     limit = np.tensordot(chain.stationary, every, 1)
-    short, long = (s * (expected_gradient(matrices, chain.transition, s) - limit) for s in (400, 800))
+    short, long = (
+        s * (expected_gradient(matrices, chain.transition, s) - limit) for s in (400, 800)
+    )
     bias = theory.gradient_bias(*matrices, **law(chain))
     assert np.linalg.norm(bias) > 0.1
-    np.testing.assert_allclose(2 * long - short, bias, atol=1e-4 * np.linalg.norm(bias))  # the next order removed
+    np.testing.assert_allclose(
+        2 * long - short, bias, atol=1e-4 * np.linalg.norm(bias)
+    )  # the next order removed
     assert np.linalg.norm(short - bias) / np.linalg.norm(long - bias) > 1.9

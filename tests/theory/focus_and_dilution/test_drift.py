@@ -63,7 +63,9 @@ def test_force_is_the_velocity_of_the_embedding_per_strength_away_from_the_law(c
 def test_drift_is_the_predicted_one_component_by_component(chain, rates):
     ratio = rates.get("lr_attention", 1.0) / rates.get("lr_decoder", 1.0)
     phi_scale = rates.get("phi_scale", 1.0)
-    rate = abs(focus_rate(**chain, phi_scale=phi_scale, lr_attention=rates.get("lr_attention", 1.0)))
+    rate = abs(
+        focus_rate(**chain, phi_scale=phi_scale, lr_attention=rates.get("lr_attention", 1.0))
+    )
     state = rank_one_flow(plateau(chain, 1e-5), [6 / rate], **chain, **rates)[0]
     strength = phi_scale * state.query_scale * state.key_scale
     predicted = drift_displacement(strength, **chain, phi_scale=phi_scale, rate_ratio=ratio)
@@ -76,7 +78,10 @@ def test_drift_grows_at_twice_the_focus_rate(chain):
     rate = focus_rate(**chain)
     times = np.array([6.0, 7.0]) / abs(rate)
     states = rank_one_flow(plateau(chain, 1e-5), times, **chain)
-    size = [np.linalg.norm(off_stationary(state.gamma, stationary=chain["stationary"])) for state in states]
+    size = [
+        np.linalg.norm(off_stationary(state.gamma, stationary=chain["stationary"]))
+        for state in states
+    ]
     exponent = np.log(size[1] / size[0]) / (times[1] - times[0])
     assert exponent == pytest.approx(drift_exponent(**chain), rel=0.01)
     assert drift_exponent(**chain) == pytest.approx(2 * abs(rate), rel=1e-14)
@@ -103,10 +108,17 @@ def test_embedding_of_first_order_is_zero_at_the_crossing_and_halved_at_the_peak
     gamma = unigram_point(stationary=chain["stationary"]).gamma
     crossing, peak = crossing_strength(**chain, **scaled), peak_strength(**chain, **scaled)
     for token in np.flatnonzero(np.isfinite(crossing)):
-        moved = gamma[token] + drift_displacement(np.array([peak[token], crossing[token]]), **chain, **scaled)[:, token]
+        moved = (
+            gamma[token]
+            + drift_displacement(np.array([peak[token], crossing[token]]), **chain, **scaled)[
+                :, token
+            ]
+        )
         np.testing.assert_allclose(moved, [gamma[token] / 2, 0], atol=1e-14)
         strengths = peak[token] * np.array([0.99, 1.0, 1.01])
-        focus = strengths * (gamma[token] + drift_displacement(strengths, **chain, **scaled)[:, token])
+        focus = strengths * (
+            gamma[token] + drift_displacement(strengths, **chain, **scaled)[:, token]
+        )
         assert np.argmax(focus) == 1
 
 
@@ -116,7 +128,9 @@ def test_combination_of_the_paper_measures_the_drift_of_equal_low_tokens_and_gro
     gamma, rate = unigram_point(stationary=chain["stationary"]).gamma, focus_rate(**chain)
     np.testing.assert_allclose(two_level_combination(gamma, high=high), 0, atol=1e-15)
     times = np.array([6.0, 7.0]) / rate
-    values = two_level_combination([s.gamma for s in rank_one_flow(plateau(chain, 1e-5), times, **chain)], high=high)
+    values = two_level_combination(
+        [s.gamma for s in rank_one_flow(plateau(chain, 1e-5), times, **chain)], high=high
+    )
     assert values.shape == (2, n_vocab - 1)
     exponents = np.log(values[1] / values[0]) / (times[1] - times[0])
     np.testing.assert_allclose(exponents, 2 * rate, rtol=0.01)
@@ -124,14 +138,21 @@ def test_combination_of_the_paper_measures_the_drift_of_equal_low_tokens_and_gro
 
 @pytest.fixture(scope="module", params=["paper", "zipf"])
 def turning(request):
-    """Strength, embedding relative to the plateau and attention on token 0, along the rank-one flow through its first turn."""
+    """Strength, embedding relative to the plateau and attention on token 0, along the rank-one flow
+    through its first turn.
+    """
     chain = CHAINS[request.param]
-    path = rank_one_flow(plateau(chain, 1e-4), np.linspace(0, 60 / focus_rate(**chain), 20_000), **chain)
+    path = rank_one_flow(
+        plateau(chain, 1e-4), np.linspace(0, 60 / focus_rate(**chain), 20_000), **chain
+    )
     return {
         "chain": chain,
         "strength": np.array([state.query_scale * state.key_scale for state in path]),
-        "share": np.array([state.gamma for state in path]) / unigram_point(stationary=chain["stationary"]).gamma,
-        "attention": np.array([rank_one_attention(state, stationary=chain["stationary"])[:, 0] for state in path]),
+        "share": np.array([state.gamma for state in path])
+        / unigram_point(stationary=chain["stationary"]).gamma,
+        "attention": np.array(
+            [rank_one_attention(state, stationary=chain["stationary"])[:, 0] for state in path]
+        ),
     }
 
 
@@ -156,8 +177,12 @@ def test_focus_is_gone_near_the_predicted_crossing(turning):
 
 @pytest.mark.parametrize("turning", ["zipf"], indirect=True)
 def test_first_focus_of_the_rank_one_flow_is_that_of_the_whole_flow(turning):
-    peaks = [turning["attention"][find_peaks(turning["attention"][:, q])[0][0], q] for q in range(1, 6)]
-    np.testing.assert_allclose(peaks, [0.511, 0.452, 0.434, 0.426, 0.422], atol=0.001)  # by another program, from random weights
+    peaks = [
+        turning["attention"][find_peaks(turning["attention"][:, q])[0][0], q] for q in range(1, 6)
+    ]
+    np.testing.assert_allclose(
+        peaks, [0.511, 0.452, 0.434, 0.426, 0.422], atol=0.001
+    )  # by another program, from random weights
 
 
 @chains
@@ -165,9 +190,16 @@ def test_response_is_how_far_the_flow_has_moved_for_each_unit_of_strength(chain)
     scale, growth = 1e-5, 30.0
     start = plateau(chain, scale)
     (end,) = rank_one_flow(start, [np.log(growth) / abs(focus_rate(**chain))], **chain)
-    response, strength = drift_response(**chain), scale**2 * (growth**2 - 1) * np.sign(focus_rate(**chain))
-    assert (end.gamma - start.gamma) / strength == pytest.approx(response.gamma, rel=0.03, abs=0.03 * np.abs(response.gamma).max())
-    assert (end.beta - start.beta) / strength == pytest.approx(response.beta, rel=0.03, abs=0.03 * np.abs(response.beta).max())
+    response, strength = (
+        drift_response(**chain),
+        scale**2 * (growth**2 - 1) * np.sign(focus_rate(**chain)),
+    )
+    assert (end.gamma - start.gamma) / strength == pytest.approx(
+        response.gamma, rel=0.03, abs=0.03 * np.abs(response.gamma).max()
+    )
+    assert (end.beta - start.beta) / strength == pytest.approx(
+        response.beta, rel=0.03, abs=0.03 * np.abs(response.beta).max()
+    )
 
 
 @chains
@@ -179,12 +211,20 @@ def test_response_off_the_law_is_the_drift(chain):
 @pytest.mark.parametrize("high, n_vocab, stay", [(0.6, 4, 0.5), (0.9, 10, 0.3)])
 def test_equal_low_tokens_follow_the_papers_equations(high, n_vocab, stay):
     chain, law = two_level(high, n_vocab, stay), {"high": high, "n_vocab": n_vocab}
-    gamma, beta = (np.append(one, np.full(n_vocab - 1, other)) for one, other in ((1.3, 0.2), (0.7, -0.4)))
+    gamma, beta = (
+        np.append(one, np.full(n_vocab - 1, other)) for one, other in ((1.3, 0.2), (0.7, -0.4))
+    )
     found = rank_one_velocity(RankOneState(gamma, beta, 0.8, 0.8), **chain).gamma[:2]
     assert two_level_drift(1.3, 0.2, 1.1, 0.64, stay=stay, **law) == pytest.approx(found, rel=1e-13)
     c = two_level_focus_rate(stay=stay, **law)
-    assert contrast_force(stay=stay, **law) / (2 * c) == pytest.approx(float(contrast_of_strength(1.0, **law)))
+    assert contrast_force(stay=stay, **law) / (2 * c) == pytest.approx(
+        float(contrast_of_strength(1.0, **law))
+    )
     t, strength_0 = np.array([0.0, 1.0, 10.0]), 1e-6
     grown = strength_0 * np.expm1(2 * c * t)
-    assert contrast_path(t, strength_0=strength_0, stay=stay, **law) == pytest.approx(contrast_of_strength(grown, **law))
-    assert two_level_combination(drift_response(**chain).gamma, high=high) == pytest.approx(float(contrast_of_strength(1.0, **law)))
+    assert contrast_path(t, strength_0=strength_0, stay=stay, **law) == pytest.approx(
+        contrast_of_strength(grown, **law)
+    )
+    assert two_level_combination(drift_response(**chain).gamma, high=high) == pytest.approx(
+        float(contrast_of_strength(1.0, **law))
+    )

@@ -1,4 +1,6 @@
-"""Appendix D against derivatives of the saturated loss by complex steps and differences: bases, expansion, misprints."""
+"""Appendix D against derivatives of the saturated loss by complex steps and differences: bases,
+expansion, misprints.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ from saccade.theory.focus_and_dilution import (
 )
 
 STRENGTH = 6.0
-triples = pytest.mark.parametrize("at", [saturated_triple(0.6, 0.6), saturated_triple(0.75, 0.8), saturated_triple(0.5, 0.5)])
+triples = pytest.mark.parametrize(
+    "at", [saturated_triple(0.6, 0.6), saturated_triple(0.75, 0.8), saturated_triple(0.5, 0.5)]
+)
 
 
 def gradient(theta, at, asymmetry=0.0):
@@ -41,7 +45,11 @@ def gradient(theta, at, asymmetry=0.0):
 def jacobian(theta, at, asymmetry=0.0, step=1e-5):
     """Minus the Hessian, by central differences."""
     return -np.stack(
-        [gradient(theta + step * e, at, asymmetry) - gradient(theta - step * e, at, asymmetry) for e in np.eye(6)], 1
+        [
+            gradient(theta + step * e, at, asymmetry) - gradient(theta - step * e, at, asymmetry)
+            for e in np.eye(6)
+        ],
+        1,
     ) / (2 * step)
 
 
@@ -62,13 +70,19 @@ def test_the_jacobian_is_the_printed_one_and_vanishes_on_the_kernel(at):
 def test_asymmetry_pushes_along_the_second_range_direction_and_the_response_cancels_it(at):
     force, stiffness = force_and_stiffness(at)
     np.testing.assert_allclose(-gradient(base(at), at, 1e-6) / 1e-6, asymmetry_force(at), atol=1e-5)
-    np.testing.assert_allclose(rest_jacobian(at) @ range_response(at), -asymmetry_force(at), atol=1e-14)
-    np.testing.assert_allclose(range_basis(at).T @ range_response(at), [0, np.sqrt(2) * force / stiffness, 0], atol=1e-14)
+    np.testing.assert_allclose(
+        rest_jacobian(at) @ range_response(at), -asymmetry_force(at), atol=1e-14
+    )
+    np.testing.assert_allclose(
+        range_basis(at).T @ range_response(at), [0, np.sqrt(2) * force / stiffness, 0], atol=1e-14
+    )
 
 
 @triples
 def test_the_jacobian_at_the_first_order_point_changes_by_the_printed_slope(at):
-    """Minus the Hessian is J0 + delta H1; a display of the paper has the Hessian itself, which is a misprint."""
+    """Minus the Hessian is J0 + delta H1; a display of the paper has the Hessian itself, which is a
+    misprint.
+    """
     delta, response = 1e-4, range_response(at)
     up, down = (jacobian(base(at) + sign * delta * response, at, sign * delta) for sign in (1, -1))
     np.testing.assert_allclose((up - down) / (2 * delta), hessian_slope(at), atol=1e-5)
@@ -78,7 +92,10 @@ def test_the_jacobian_at_the_first_order_point_changes_by_the_printed_slope(at):
 @triples
 def test_third_derivatives_are_those_of_the_loss(at):
     step = 1e-4
-    slopes = [(jacobian(base(at) + step * e, at) - jacobian(base(at) - step * e, at)) / (2 * step) for e in np.eye(6)]
+    slopes = [
+        (jacobian(base(at) + step * e, at) - jacobian(base(at) - step * e, at)) / (2 * step)
+        for e in np.eye(6)
+    ]
     B = second_differential(at, strength=STRENGTH)
     np.testing.assert_allclose(np.stack(slopes), B, atol=1e-5)
     for order in ((0, 2, 1), (1, 0, 2), (2, 1, 0)):
@@ -93,14 +110,21 @@ def test_blocks_that_are_misprinted_are_those_of_the_corrected_formulas(at):
     along = variance @ b
     cumulant = np.diag(along) - np.outer(along, p) - np.outer(p, along)
     block = second_differential(at, strength=STRENGTH)[1, 3:, 3:]
-    np.testing.assert_allclose(block, -(1 - pi_1) * (g_l * variance + g_l**2 / 2 * cumulant), atol=1e-15)
-    assert np.abs(block + (1 - pi_1) * ((1 - pi_1) * g_l * variance + g_l**2 / 2 * cumulant)).max() > 0.01
+    np.testing.assert_allclose(
+        block, -(1 - pi_1) * (g_l * variance + g_l**2 / 2 * cumulant), atol=1e-15
+    )
+    assert (
+        np.abs(block + (1 - pi_1) * ((1 - pi_1) * g_l * variance + g_l**2 / 2 * cumulant)).max()
+        > 0.01
+    )
     assert np.abs(block + (1 - pi_1) * (g_l * variance + cumulant / 2)).max() > 0.01
 
 
 @triples
 def test_eq_173_gives_rates_that_are_not_there(at):
-    """The largest is of order one times the square of the asymmetry; at the exact point all three are zero."""
+    """The largest is of order one times the square of the asymmetry; at the exact point all three
+    are zero.
+    """
     rates = np.linalg.eigvalsh(printed_kernel_block(at))
     assert abs(rates[0]) < 1e-14
     assert rates[2] > 1

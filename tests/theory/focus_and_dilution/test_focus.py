@@ -40,9 +40,14 @@ def from_the_plateau(chain, scale, times, **settings):
 def test_linear_attention_solves_the_linear_flow():
     WQ, WK = small_attention(1.0)
     t, step, rate = np.array([0.0, 2.0, 5.0]), 1e-4, -0.3
-    now, ahead, behind = (linear_attention(t + shift, WQ, WK, direction=DIRECTION, rate=rate) for shift in (0, step, -step))
+    now, ahead, behind = (
+        linear_attention(t + shift, WQ, WK, direction=DIRECTION, rate=rate)
+        for shift in (0, step, -step)
+    )
     across = rate * np.outer(ALPHA, ALPHA)
-    np.testing.assert_allclose((ahead.query - behind.query) / (2 * step), across @ now.key, atol=1e-8)
+    np.testing.assert_allclose(
+        (ahead.query - behind.query) / (2 * step), across @ now.key, atol=1e-8
+    )
     np.testing.assert_allclose((ahead.key - behind.key) / (2 * step), across @ now.query, atol=1e-8)
     np.testing.assert_allclose(now.query[0], WQ, rtol=1e-14)
 
@@ -55,11 +60,18 @@ def test_distance_to_the_flow_is_at_least_quadratic_in_the_start(chain):
         W0, WQ, WK, W1 = from_the_plateau(chain, scale, [time])[0]
         linear = linear_attention(time, *small_attention(scale), direction=DIRECTION, rate=rate)
         plateau = unigram_weights(stationary=chain["stationary"], direction=DIRECTION, d_key=D_KEY)
-        pairs = [(W0, plateau.embedding), (WQ, linear.query), (WK, linear.key), (W1, plateau.projection)]
+        pairs = [
+            (W0, plateau.embedding),
+            (WQ, linear.query),
+            (WK, linear.key),
+            (W1, plateau.projection),
+        ]
         gaps.append(np.sqrt(sum(np.sum((a - b) ** 2) for a, b in pairs)))
         query_gaps.append(np.linalg.norm(WQ - linear.query))
     assert np.log10(gaps[0] / gaps[1]) >= 1.98
-    assert np.log10(query_gaps[0] / query_gaps[1]) >= 2.9  # attention itself departs only through the moved embedding
+    assert (
+        np.log10(query_gaps[0] / query_gaps[1]) >= 2.9
+    )  # attention itself departs only through the moved embedding
 
 
 @pytest.mark.parametrize("rates", [{}, {"phi_scale": 0.3}, {"lr_attention": 4.0}])
@@ -69,8 +81,12 @@ def test_strength_of_attention_along_the_flow_is_the_predicted_one(rates):
     times = np.linspace(0, 2 / abs(rate), 5)
     phi_scale = rates.get("phi_scale", 1.0)
     gamma = unigram_point(stationary=chain["stationary"]).gamma
-    strength = focus_strength(times, *small_attention(scale), direction=DIRECTION, rate=rate, phi_scale=phi_scale)
-    for weights, predicted in zip(from_the_plateau(chain, scale, times, **rates), focus_logits(strength, gamma=gamma)):
+    strength = focus_strength(
+        times, *small_attention(scale), direction=DIRECTION, rate=rate, phi_scale=phi_scale
+    )
+    for weights, predicted in zip(
+        from_the_plateau(chain, scale, times, **rates), focus_logits(strength, gamma=gamma)
+    ):
         measured = attention_logits(*weights[:3], phi_scale=phi_scale)
         np.testing.assert_allclose(measured, predicted, rtol=1e-4, atol=1e-14)
 
@@ -107,7 +123,9 @@ def test_first_order_attention_is_exact_up_to_the_square_of_the_strength():
     gaps = []
     for strength in (1e-2, 1e-3):
         exact = population_attention(focus_logits(strength, gamma=gamma), stationary=pi)
-        gaps.append(np.abs(first_order_attention(strength, stationary=pi, gamma=gamma) - exact).max())
+        gaps.append(
+            np.abs(first_order_attention(strength, stationary=pi, gamma=gamma) - exact).max()
+        )
     assert np.log10(gaps[0] / gaps[1]) == pytest.approx(2, abs=0.02)
 
 

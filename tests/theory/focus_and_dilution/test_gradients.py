@@ -1,4 +1,6 @@
-"""Closed-form gradients against finite differences of the loss, the loss against sequences, invariants against velocities."""
+"""Closed-form gradients against finite differences of the loss, the loss against sequences,
+invariants against velocities.
+"""
 
 import numpy as np
 import pytest
@@ -38,7 +40,9 @@ def finite_difference(function, weights, index, step=1e-5):
 def test_velocity_is_minus_the_gradient_of_the_loss(index, phi_scale):
     weights = random_weights()
     velocity = weight_velocities(*weights, **CHAIN, phi_scale=phi_scale)
-    numeric = finite_difference(lambda *w: population_loss(*w, **CHAIN, phi_scale=phi_scale), weights, index)
+    numeric = finite_difference(
+        lambda *w: population_loss(*w, **CHAIN, phi_scale=phi_scale), weights, index
+    )
     np.testing.assert_allclose(velocity[index], -numeric, atol=1e-8)
     assert np.abs(numeric).max() > 1e-3
 
@@ -54,7 +58,9 @@ def test_composite_gradients_are_those_of_the_two_matrices_that_the_loss_sees():
     composite = [W0 @ W1, attention_logits(W0, WQ, WK)]
     gradients = composite_gradients(W0, WQ, WK, W1, **CHAIN)
     for index in range(2):
-        np.testing.assert_allclose(gradients[index], finite_difference(loss, composite, index), atol=1e-8)
+        np.testing.assert_allclose(
+            gradients[index], finite_difference(loss, composite, index), atol=1e-8
+        )
 
 
 def test_each_learning_rate_scales_its_own_matrices():
@@ -83,7 +89,9 @@ def test_loss_of_the_true_table_is_the_entropy_rate():
     pi, P = chain["stationary"], chain["transition"]
     size = 40.0  # scores of 40 * 40 leave attention on the last token itself to within exp(-1600)
     weights = [size * np.eye(3), np.eye(3), np.eye(3), np.log(P) / size]
-    assert population_loss(*weights, **chain) == pytest.approx(-np.sum(pi[:, None] * P * np.log(P)), rel=1e-14)
+    assert population_loss(*weights, **chain) == pytest.approx(
+        -np.sum(pi[:, None] * P * np.log(P)), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("phi_scale", SCALES)
@@ -98,7 +106,12 @@ def test_both_invariants_stand_still_under_the_flow(phi_scale, rate_ratio):
     C2 = [attention_balance(w[1], w[2]) for w in (ahead, behind)]
     for before, after in (C1, C2):  # quadratic in the weights: central differences are exact
         np.testing.assert_allclose(after - before, 0, atol=1e-14)
-    assert np.abs(weight_balance(*ahead, rate_ratio=2.0) - weight_balance(*behind, rate_ratio=2.0)).max() > 1e-7
+    assert (
+        np.abs(
+            weight_balance(*ahead, rate_ratio=2.0) - weight_balance(*behind, rate_ratio=2.0)
+        ).max()
+        > 1e-7
+    )
 
 
 def test_leading_axes_are_kept():

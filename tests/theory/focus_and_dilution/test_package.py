@@ -1,4 +1,6 @@
-"""The theory stands alone: it imports no simulation, and every public function says what it predicts, for whom, and its source."""
+"""The theory stands alone: it imports no simulation, and every public function says what it
+predicts, for whom, and its source.
+"""
 
 import inspect
 import re
@@ -30,8 +32,12 @@ def test_theory_imports_neither_simulation_nor_compiled_arrays():
 
 @pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)
 def test_every_argument_has_its_letter_in_the_notation_or_in_a_docstring(function):
-    texts = [module.__doc__ for _, module in inspect.getmembers(theory, inspect.ismodule)] + [function.__doc__]
-    table = [line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("|")]
+    texts = [module.__doc__ for _, module in inspect.getmembers(theory, inspect.ismodule)] + [
+        function.__doc__
+    ]
+    table = [
+        line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("|")
+    ]
     named = {word for line in table for word in re.split(r"[,\s]+", line.split("|")[1])}
     assert set(inspect.signature(function).parameters) - GENERIC <= named | NOTATION
 

@@ -44,11 +44,19 @@ HEADINGS = {  # empty where the paper gives none
     "Lemma D.16": "",
     "Lemma D.17": "",
 }
-STATED = {each.number: each.title for each in STATEMENTS.values() if (each.paper, each.kind) == ("chen2026", THEOREM)}
+STATED = {
+    each.number: each.title
+    for each in STATEMENTS.values()
+    if (each.paper, each.kind) == ("chen2026", THEOREM)
+}
 
 
 def test_no_statement_has_a_number_or_a_heading_that_the_paper_does_not_have():
-    assert [number for number, title in STATED.items() if number not in HEADINGS or not title.startswith(HEADINGS[number])] == []
+    assert [
+        number
+        for number, title in STATED.items()
+        if number not in HEADINGS or not title.startswith(HEADINGS[number])
+    ] == []
 
 
 def test_no_statement_of_the_paper_is_missing():

@@ -1,4 +1,6 @@
-"""The rank-one manifold: invariant under the whole flow, and its reduced flow the one that the whole flow induces."""
+"""The rank-one manifold: invariant under the whole flow, and its reduced flow the one that the
+whole flow induces.
+"""
 
 import numpy as np
 import pytest
@@ -38,16 +40,24 @@ def test_reduced_velocity_lifts_to_the_velocity_of_the_weights(rates):
 
 def test_reduced_velocity_is_minus_the_gradient_of_the_reduced_loss():
     def loss(flat):
-        return np.array([rank_one_loss(RankOneState(*unflatten(flat, STATE)), **CHAIN, phi_scale=0.4)])
+        return np.array(
+            [rank_one_loss(RankOneState(*unflatten(flat, STATE)), **CHAIN, phi_scale=0.4)]
+        )
 
     gradient = jacobian(loss, flatten(STATE))[0]
-    np.testing.assert_allclose(flatten(rank_one_velocity(STATE, **CHAIN, phi_scale=0.4)), -gradient, atol=1e-8)
+    np.testing.assert_allclose(
+        flatten(rank_one_velocity(STATE, **CHAIN, phi_scale=0.4)), -gradient, atol=1e-8
+    )
 
 
 def test_attention_and_loss_are_those_of_the_weights():
     weights = rank_one_weights(STATE, **DIRECTIONS)
-    whole = population_attention(attention_logits(*weights[:3], phi_scale=0.4), stationary=CHAIN["stationary"])
-    np.testing.assert_allclose(rank_one_attention(STATE, stationary=CHAIN["stationary"], phi_scale=0.4), whole, rtol=1e-12)
+    whole = population_attention(
+        attention_logits(*weights[:3], phi_scale=0.4), stationary=CHAIN["stationary"]
+    )
+    np.testing.assert_allclose(
+        rank_one_attention(STATE, stationary=CHAIN["stationary"], phi_scale=0.4), whole, rtol=1e-12
+    )
     loss = population_loss(*weights, **CHAIN, phi_scale=0.4)
     assert rank_one_loss(STATE, **CHAIN, phi_scale=0.4) == pytest.approx(float(loss), rel=1e-14)
 
@@ -59,7 +69,9 @@ def test_balance_is_conserved_along_the_reduced_flow(rates):
     start = RankOneState(gamma, beta, 0.3, 0.2)
     path = rank_one_flow(start, [10.0, 100.0], **CHAIN, **rates)
     for state in path:
-        assert rank_one_balance(state, rate_ratio=ratio) == pytest.approx(rank_one_balance(start, rate_ratio=ratio), abs=1e-8)
+        assert rank_one_balance(state, rate_ratio=ratio) == pytest.approx(
+            rank_one_balance(start, rate_ratio=ratio), abs=1e-8
+        )
         assert state.query_scale**2 - state.key_scale**2 == pytest.approx(0.05, abs=1e-8)
     assert np.abs(path[-1].gamma - gamma).max() > 0.05  # it did move
 

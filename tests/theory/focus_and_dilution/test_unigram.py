@@ -1,4 +1,6 @@
-"""The plateau: a critical point of the flow, whose unstable modes are exactly those of query and key at the focus rate."""
+"""The plateau: a critical point of the flow, whose unstable modes are exactly those of query and
+key at the focus rate.
+"""
 
 import numpy as np
 import pytest
@@ -52,7 +54,9 @@ def test_unigram_point_predicts_the_law_at_the_cost_of_its_entropy(chain):
 @chains
 def test_unigram_point_is_balanced_as_a_small_start_makes_it(chain):
     gamma, beta = unigram_point(stationary=chain["stationary"])
-    assert np.linalg.norm(gamma) == pytest.approx(embedding_norm(stationary=chain["stationary"]), rel=1e-14)
+    assert np.linalg.norm(gamma) == pytest.approx(
+        embedding_norm(stationary=chain["stationary"]), rel=1e-14
+    )
     assert np.linalg.norm(beta) == pytest.approx(np.linalg.norm(gamma), rel=1e-14)
     np.testing.assert_allclose(weight_balance(*plateau(chain)), 0, atol=1e-14)
 
@@ -71,7 +75,9 @@ def test_unstable_modes_are_as_many_as_key_dimensions_all_at_the_focus_rate(chai
     assert rates[-D_KEY - 1] < NUMERIC  # flat or stable
 
 
-@pytest.mark.parametrize("rates", [{"phi_scale": 0.4}, {"lr_attention": 5.0}, {"phi_scale": 3.0, "lr_attention": 0.2}])
+@pytest.mark.parametrize(
+    "rates", [{"phi_scale": 0.4}, {"lr_attention": 5.0}, {"phi_scale": 3.0, "lr_attention": 0.2}]
+)
 def test_focus_rate_is_proportional_to_the_scale_of_attention_and_to_its_learning_rate(rates):
     chain, step = CHAINS["irreversible"], 1e-6
     W0, _, _, W1 = plateau(chain)
@@ -80,8 +86,12 @@ def test_focus_rate_is_proportional_to_the_scale_of_attention_and_to_its_learnin
     alpha = DIRECTION / np.linalg.norm(DIRECTION)
     velocity = weight_velocities(W0, WQ, WK, W1, **chain, lr_decoder=11.0, **rates)
     c = focus_rate(**chain, **rates)
-    np.testing.assert_allclose(velocity.query, c * np.outer(alpha, alpha @ WK), rtol=1e-7, atol=1e-14 * step)
-    np.testing.assert_allclose(velocity.key, c * np.outer(alpha, alpha @ WQ), rtol=1e-7, atol=1e-14 * step)
+    np.testing.assert_allclose(
+        velocity.query, c * np.outer(alpha, alpha @ WK), rtol=1e-7, atol=1e-14 * step
+    )
+    np.testing.assert_allclose(
+        velocity.key, c * np.outer(alpha, alpha @ WQ), rtol=1e-7, atol=1e-14 * step
+    )
 
 
 @pytest.mark.parametrize("stay", [0.5, 0.1, -0.02])
@@ -94,7 +104,9 @@ def test_persistence_of_a_lazy_chain_is_its_stay_times_a_covariance(stay):
 
 
 def test_spread_is_a_variance_under_the_law():
-    assert spread(stationary=PAPER_LAW) == pytest.approx(np.average(PAPER_LAW**2, weights=PAPER_LAW) - (PAPER_LAW @ PAPER_LAW) ** 2)
+    assert spread(stationary=PAPER_LAW) == pytest.approx(
+        np.average(PAPER_LAW**2, weights=PAPER_LAW) - (PAPER_LAW @ PAPER_LAW) ** 2
+    )
     assert spread(stationary=np.full(7, 1 / 7)) == pytest.approx(0, abs=1e-17)
 
 
@@ -115,14 +127,18 @@ def test_independent_tokens_give_attention_nothing_to_learn():
 
 
 def test_the_drive_of_any_pattern_is_the_slope_of_the_loss_in_the_strength_of_attention():
-    """With the unigram law as prediction, -dL/d kappa at kappa = 0 is D: by differences of the loss, at patterns of no meaning."""
+    """With the unigram law as prediction, -dL/d kappa at kappa = 0 is D: by differences of the
+    loss, at patterns of no meaning.
+    """
     rng = np.random.default_rng(8)
     pi = np.array([0.41, 0.29, 0.19, 0.11])
     P = 0.3 * np.eye(4) + 0.7 * pi
     gamma, beta = rng.standard_normal(4), rng.standard_normal(4)
 
     def averaged(kappa):
-        """The part of the loss that moves with attention, logits h_i beta met by the errors of the unigram law."""
+        """The part of the loss that moves with attention, logits h_i beta met by the errors of the
+        unigram law.
+        """
         weights = pi * np.exp(kappa * np.outer(gamma, gamma))
         h = (weights / weights.sum(axis=1, keepdims=True)) @ gamma
         return np.sum(pi * h * ((P - pi) @ beta))

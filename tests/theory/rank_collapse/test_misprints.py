@@ -1,5 +1,6 @@
-"""Misprints of From Condensation to Rank Collapse that have a number: what is meant against differences along the cubic flow, and
-how far the printed form is off. The print is as our notes on the paper have it.
+"""Misprints of From Condensation to Rank Collapse that have a number: what is meant against
+differences along the cubic flow, and how far the printed form is off. The print is as our notes on
+the paper have it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,18 @@ def rate(quantity):
     """Time derivative along the cubic flow by central differences, to a second order in time."""
     ends = []
     for h in (H, -H):
-        middle = [part + h / 2 * slope for part, slope in zip((W, A, B), (W_DOT, A_DOT, B_DOT), strict=True)]
-        ends.append(quantity(*(part + h * slope for part, slope in zip((W, A, B), theory.slopes(*middle), strict=True))))
+        middle = [
+            part + h / 2 * slope
+            for part, slope in zip((W, A, B), (W_DOT, A_DOT, B_DOT), strict=True)
+        ]
+        ends.append(
+            quantity(
+                *(
+                    part + h * slope
+                    for part, slope in zip((W, A, B), theory.slopes(*middle), strict=True)
+                )
+            )
+        )
     return (ends[0] - ends[1]) / (2 * H)
 
 
@@ -78,6 +89,9 @@ def test_ratios_of_proposition_5_and_8_tend_to_one_and_three_only_as_meant():
         speed = np.linalg.norm(b_dot)
         assert speed / (w @ w) == pytest.approx(1, abs=10 / size)
         assert speed / (w_dot @ w_dot) < 10 / size**2
-        energy, slope = theory.factor_energy(w, hidden, b), w_dot @ w_dot + (A_dot**2).sum() + b_dot @ b_dot
+        energy, slope = (
+            theory.factor_energy(w, hidden, b),
+            w_dot @ w_dot + (A_dot**2).sum() + b_dot @ b_dot,
+        )
         assert slope / energy ** (4 / 3) == pytest.approx(3, abs=50 / size)
         assert slope / energy > size

@@ -1,4 +1,6 @@
-"""Adam's limit: signs, critical features and rates against the gradient itself; momentum's clock against its recursion."""
+"""Adam's limit: signs, critical features and rates against the gradient itself; momentum's clock
+against its recursion.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,13 @@ def test_a_distinct_token_gains_below_the_critical_feature(height):
     feature = normalised_feature(contexts())
     share = sign_error(height, **sums(feature), n_vocab=N_VOCAB, n_classes=N_CLASSES).unused_share
     exact = gradient_from_counts(
-        decoder_of_signs(height), np.zeros((N_VOCAB, N_VOCAB)), contexts(), query=13, label=17, lr_decoder=1, lr_attention=1
+        decoder_of_signs(height),
+        np.zeros((N_VOCAB, N_VOCAB)),
+        contexts(),
+        query=13,
+        label=17,
+        lr_decoder=1,
+        lr_attention=1,
     ).attention_logits_dot[13, 3:8]
     assert ((feature[3:8] < critical_feature(share, **sums(feature))) == (exact > 0)).all()
 
@@ -63,7 +71,13 @@ def test_at_the_critical_rate_a_token_stands_still():
     rate = critical_rate(feature[7], **sums(feature), n_vocab=N_VOCAB, n_classes=N_CLASSES)
     assert 0 < rate < np.inf
     exact = gradient_from_counts(
-        decoder_of_signs(rate), np.zeros((N_VOCAB, N_VOCAB)), contexts(), query=13, label=17, lr_decoder=1, lr_attention=1
+        decoder_of_signs(rate),
+        np.zeros((N_VOCAB, N_VOCAB)),
+        contexts(),
+        query=13,
+        label=17,
+        lr_decoder=1,
+        lr_attention=1,
     ).attention_logits_dot[13]
     assert abs(exact[7]) < 1e-12 < abs(exact[6])
 
@@ -75,17 +89,31 @@ def test_a_rare_token_gains_at_every_rate_and_one_above_all_others_at_none():
 
 
 def test_adam_first_takes_steps_of_its_rate_and_then_of_equal_size():
-    """Momentum .9 and memory .999: the first gradient of attention is felt at step 2, as (.1/.19)/sqrt(.001/.001999)."""
+    """Momentum .9 and memory .999: the first gradient of attention is felt at step 2, as
+    (.1/.19)/sqrt(.001/.001999).
+    """
     prob = np.concatenate([COMMON, OWN])
-    path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.25, steps=2)
+    path = adam_limit(
+        prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.25, steps=2
+    )
     np.testing.assert_allclose(path.height[:2], [[0] * 8, [0.25] * 8])
     np.testing.assert_array_equal(path.logits[1], 0)
-    np.testing.assert_allclose(np.abs(path.logits[2]), 0.25 * (0.1 / 0.19) / np.sqrt(0.001 / 0.001999), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(path.logits[2]), 0.25 * (0.1 / 0.19) / np.sqrt(0.001 / 0.001999), rtol=1e-9
+    )
 
 
 def test_a_slow_adam_flattens_attention_on_distinct_tokens_while_rows_are_alike():
     prob = np.concatenate([COMMON, OWN])
-    path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.02, steps=400, rows_alike=True)
+    path = adam_limit(
+        prob,
+        np.arange(8) >= 3,
+        n_vocab=N_VOCAB,
+        n_classes=N_CLASSES,
+        lr=0.02,
+        steps=400,
+        rows_alike=True,
+    )
     shares = OWN * np.exp(path.logits[-1][3:])
     assert np.ptp(np.log(shares)) < 0.15 * np.ptp(np.log(OWN))
 
@@ -101,7 +129,9 @@ def test_momentum_moves_as_far_as_its_clock_says_under_a_constant_gradient():
 def test_rows_of_tokens_whose_attention_has_grown_become_the_highest():
     prob = np.concatenate([COMMON, OWN])
     options = {"n_vocab": N_VOCAB, "n_classes": N_CLASSES, "lr": 0.05, "steps": 600}
-    path, alike = (adam_limit(prob, np.arange(8) >= 3, rows_alike=same, **options) for same in (False, True))
+    path, alike = (
+        adam_limit(prob, np.arange(8) >= 3, rows_alike=same, **options) for same in (False, True)
+    )
     assert (np.diff(path.height[-1][3:]) < 0).all()  # rarest first
     assert path.height[-1][3] > 1.2 * path.height[-1][7]
     assert np.ptp(alike.height[-1]) < 1e-12

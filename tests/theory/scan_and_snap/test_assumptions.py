@@ -14,7 +14,9 @@ from saccade.theory.scan_and_snap import (
 
 
 def equal_overlap_classes(overlap, *, n_classes):
-    """One common and one distinct token per class, P chosen so that features overlap by `overlap` at Z = 0."""
+    """One common and one distinct token per class, P chosen so that features overlap by `overlap`
+    at Z = 0.
+    """
     prob = np.zeros((n_classes, n_classes + 1))
     prob[:, -1] = np.sqrt(overlap)
     prob[range(n_classes), range(n_classes)] = np.sqrt(1 - overlap)
@@ -22,7 +24,9 @@ def equal_overlap_classes(overlap, *, n_classes):
 
 
 def syn(n_classes):
-    """Ten common tokens of weight 1, ten distinct per class from 0.1 to 1: Syn-Small and Syn-Medium."""
+    """Ten common tokens of weight 1, ten distinct per class from 0.1 to 1: Syn-Small and
+    Syn-Medium.
+    """
     prob = np.zeros((n_classes, 10 + 10 * n_classes))
     prob[:, :10] = 1
     for n in range(n_classes):
@@ -74,18 +78,27 @@ def test_length_of_the_run_is_left_out_when_unknown():
 
 
 @pytest.mark.parametrize(("n_classes", "threshold"), [(2, 144), (10, 291_600)])
-def test_equal_overlaps_fit_between_the_eigenvalue_bounds_only_in_a_large_vocabulary(n_classes, threshold):
+def test_equal_overlaps_fit_between_the_eigenvalue_bounds_only_in_a_large_vocabulary(
+    n_classes, threshold
+):
     largest = 1 / (n_classes * (n_classes - 1)) * (1 - 1e-6)
     token_prob = equal_overlap_classes(largest, n_classes=n_classes)
     spectrum = {"Assumption 2, classes overlap little", "Assumption 2, no tiny overlaps"}
     assert not failing(check(token_prob, n_vocab=int(threshold * 1.01))) & spectrum
-    assert failing(check(token_prob, n_vocab=int(threshold * 0.99))) & spectrum == {"Assumption 2, no tiny overlaps"}
+    assert failing(check(token_prob, n_vocab=int(threshold * 0.99))) & spectrum == {
+        "Assumption 2, no tiny overlaps"
+    }
 
 
-@pytest.mark.parametrize(("n_classes", "n_vocab", "largest"), [(2, 34, 0.72), (6, 79, 3.61), (10, 125, 6.50), (20, 240, 13.72)])
+@pytest.mark.parametrize(
+    ("n_classes", "n_vocab", "largest"),
+    [(2, 34, 0.72), (6, 79, 3.61), (10, 125, 6.50), (20, 240, 13.72)],
+)
 def test_no_published_synthetic_experiment_meets_assumption_2(n_classes, n_vocab, largest):
     conditions = check(syn(n_classes), n_vocab=n_vocab)
-    assert conditions["Assumption 2, classes overlap little"].value == pytest.approx(largest, abs=0.006)
+    assert conditions["Assumption 2, classes overlap little"].value == pytest.approx(
+        largest, abs=0.006
+    )
     assert {
         "Assumption 2, large vocabulary",
         "Assumption 2, classes overlap little",
@@ -133,5 +146,12 @@ def test_symmetry_of_corollary_2_is_recognised_whatever_the_order_of_tokens():
 
 def test_a_query_whose_classes_have_no_distinct_token_is_named():
     token_prob = np.array([[1.0, 0.0], [0.5, 0.5]])
-    assert check(token_prob, query=np.array([3, 4]))["Theorem 2(b), distinct tokens for every query"].value == 1
-    assert check(token_prob, query=np.array([3, 3]))["Theorem 2(b), distinct tokens for every query"].holds
+    assert (
+        check(token_prob, query=np.array([3, 4]))[
+            "Theorem 2(b), distinct tokens for every query"
+        ].value
+        == 1
+    )
+    assert check(token_prob, query=np.array([3, 3]))[
+        "Theorem 2(b), distinct tokens for every query"
+    ].holds

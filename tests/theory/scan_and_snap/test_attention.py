@@ -1,4 +1,6 @@
-"""Lemma 4, Theorem 2, Corollary 2: velocities of the logits, against the exact gradient and a joint simulation."""
+"""Lemma 4, Theorem 2, Corollary 2: velocities of the logits, against the exact gradient and a joint
+simulation.
+"""
 
 import numpy as np
 import pytest
@@ -28,7 +30,9 @@ N_VOCAB = 61
 
 
 def one_common_token(distinct_prob, *, common_prob):
-    """Class n: token 0 with `common_prob`, then its own block of distinct tokens in proportion to `distinct_prob`."""
+    """Class n: token 0 with `common_prob`, then its own block of distinct tokens in proportion to
+    `distinct_prob`.
+    """
     n_classes, n_distinct = distinct_prob.shape
     prob = np.zeros((n_classes, N_VOCAB))
     prob[:, 0] = common_prob
@@ -38,7 +42,9 @@ def one_common_token(distinct_prob, *, common_prob):
 
 
 def coefficients(feature):
-    return backprop_coefficients(class_coupling(class_overlap(feature)), n_vocab=feature.shape[1]).other
+    return backprop_coefficients(
+        class_coupling(class_overlap(feature)), n_vocab=feature.shape[1]
+    ).other
 
 
 @pytest.fixture
@@ -54,7 +60,10 @@ def test_lemma_4_is_the_exact_gradient_of_the_decoder_of_theorem_5():
     decoder = decoder_from_heights(feature, height)
     rates = {"lr_decoder": 1.0, "lr_attention": 0.7}
     exact = sum(
-        gradient_from_counts(decoder, logits, prob[n], query=query[n], label=n, **rates).attention_logits_dot for n in range(5)
+        gradient_from_counts(
+            decoder, logits, prob[n], query=query[n], label=n, **rates
+        ).attention_logits_dot
+        for n in range(5)
     )
     predicted = attention_logits_dot(
         feature,
@@ -94,7 +103,9 @@ def test_the_only_common_token_loses_through_every_class_of_its_query(token_prob
     other = coefficients(feature)
     velocity = attention_logits_dot(feature, other, query, speed=1.7, lr_attention=0.3)[:, 0]
     drive = class_drive(class_overlap(feature), other, speed=1.7)
-    np.testing.assert_allclose(velocity, common_token_dot(feature[:, 0], drive, query, lr_attention=0.3), rtol=1e-12)
+    np.testing.assert_allclose(
+        velocity, common_token_dot(feature[:, 0], drive, query, lr_attention=0.3), rtol=1e-12
+    )
     assert np.all(velocity < 0)
 
 
@@ -102,8 +113,12 @@ def test_without_a_distinct_token_the_common_one_does_not_fall():
     prob = np.zeros((2, N_VOCAB))
     prob[0, 0], prob[1, :2] = 1.0, 0.5
     feature = normalised_feature(prob)
-    velocity = attention_logits_dot(feature, coefficients(feature), [50, 51], speed=1.0, lr_attention=1.0)
-    assert velocity[0, 0] == pytest.approx(0, abs=1e-15)  # the first query has only the common token
+    velocity = attention_logits_dot(
+        feature, coefficients(feature), [50, 51], speed=1.0, lr_attention=1.0
+    )
+    assert velocity[0, 0] == pytest.approx(
+        0, abs=1e-15
+    )  # the first query has only the common token
     assert velocity[1, 0] < -1e-3
 
 
@@ -119,8 +134,12 @@ def test_symmetric_common_tokens_all_fall_and_the_most_probable_falls_fastest():
     prob = symmetric_classes()
     feature, common = normalised_feature(prob), common_tokens(prob)
     other = coefficients(feature)
-    velocity = attention_logits_dot(feature, other, [50] * 3, speed=1.7, lr_attention=0.3)[:, common]
-    predicted = symmetric_common_token_dot(feature[0, common], other=other[0, 1], n_classes=3, speed=1.7, lr_attention=0.3)
+    velocity = attention_logits_dot(feature, other, [50] * 3, speed=1.7, lr_attention=0.3)[
+        :, common
+    ]
+    predicted = symmetric_common_token_dot(
+        feature[0, common], other=other[0, 1], n_classes=3, speed=1.7, lr_attention=0.3
+    )
     np.testing.assert_allclose(velocity, np.tile(predicted, (3, 1)), rtol=1e-12)
     assert predicted.max() < 0
     assert predicted.argmin() == 1
@@ -132,7 +151,9 @@ def test_symmetry_between_classes_survives_the_flow():
     def velocity(t, z):
         feature = normalised_feature(limit_attention(prob, np.tile(z, (3, 1))))
         gamma = float(speed(t, n_vocab=N_VOCAB, n_classes=3, lr_decoder=1.0))
-        return attention_logits_dot(feature, coefficients(feature), [50] * 3, speed=gamma, lr_attention=1.0)[0]
+        return attention_logits_dot(
+            feature, coefficients(feature), [50] * 3, speed=gamma, lr_attention=1.0
+        )[0]
 
     z = solve_ivp(velocity, (0, 100), np.zeros(N_VOCAB), rtol=1e-9, atol=1e-13).y
     matched = np.stack([np.roll(z[10 + 4 * n : 14 + 4 * n], -n, axis=0) for n in range(3)])
@@ -150,16 +171,22 @@ def test_batch_one_descent_follows_lemma_4_with_one_over_classes_and_not_without
             error = target[n] - softmax(feature[n] @ decoder)
             g, f = decoder @ error, feature[n]
             z = z + lr_attention * f * (g - f * (f @ g))
-            decoder += lr_decoder * np.outer(np.linalg.solve(feature @ feature.T, feature)[n], error)
+            decoder += lr_decoder * np.outer(
+                np.linalg.solve(feature @ feature.T, feature)[n], error
+            )
 
     def final(per_step):
         def velocity(t, z):
             feature = normalised_feature(limit_attention(token_prob, np.tile(z, (n_classes, 1))))
             gamma = float(speed(t, n_vocab=N_VOCAB, n_classes=n_classes, lr_decoder=lr_decoder))
             other = coefficients(feature)
-            return attention_logits_dot(feature, other, [50] * 3, speed=gamma, lr_attention=lr_attention, per_step=per_step)[0]
+            return attention_logits_dot(
+                feature, other, [50] * 3, speed=gamma, lr_attention=lr_attention, per_step=per_step
+            )[0]
 
-        return solve_ivp(velocity, (0, n_rounds * n_classes), np.zeros(N_VOCAB), rtol=1e-8, atol=1e-12).y[:, -1]
+        return solve_ivp(
+            velocity, (0, n_rounds * n_classes), np.zeros(N_VOCAB), rtol=1e-8, atol=1e-12
+        ).y[:, -1]
 
     moved = token_prob.any(axis=0)
     np.testing.assert_allclose(final(True)[moved], z[moved], rtol=0.1)

@@ -32,11 +32,15 @@ def equal_overlap_feature(overlap, *, n_classes, n_vocab):
 
 
 def random_feature(n_classes, n_vocab, *, seed):
-    return normalised_feature(np.random.default_rng(seed).dirichlet(np.full(n_vocab, 0.2), size=n_classes))
+    return normalised_feature(
+        np.random.default_rng(seed).dirichlet(np.full(n_vocab, 0.2), size=n_classes)
+    )
 
 
 def measured_coefficients(feature, decoder):
-    """Least squares of g_n = Y (e_n - alpha_n) on the features: [n, n'] is the coefficient of f_n' in g_n."""
+    """Least squares of g_n = Y (e_n - alpha_n) on the features: [n, n'] is the coefficient of f_n'
+    in g_n.
+    """
     n_classes, n_vocab = feature.shape
     error = np.eye(n_classes, n_vocab) - softmax(feature @ decoder, axis=1)
     solution, *_ = np.linalg.lstsq(feature.T, decoder @ error.T, rcond=None)
@@ -52,7 +56,9 @@ def test_both_gradients_descend_but_only_the_modified_one_leaves_other_classes_a
     expected[label] = 0.4 * (np.eye(37)[label] - softmax(feature[label] @ decoder))
     np.testing.assert_allclose(moved, expected, atol=1e-12)
     plain = feature @ plain_decoder_dot(decoder, feature, label=label, lr_decoder=0.4)
-    np.testing.assert_allclose(plain, (feature @ feature[label])[:, None] * expected[label], atol=1e-14)
+    np.testing.assert_allclose(
+        plain, (feature @ feature[label])[:, None] * expected[label], atol=1e-14
+    )
 
 
 def test_both_forms_of_eq_26_agree():
@@ -83,7 +89,9 @@ def test_theorem_1_is_exact_with_its_sign_fixed_and_two_over_vocabulary_off_as_p
     np.testing.assert_allclose(np.diag(measured), predicted.own, atol=1e-11)
     np.testing.assert_allclose(-measured[off_diagonal], predicted.other[off_diagonal], atol=1e-11)
     printed = backprop_coefficients(coupling, n_vocab=n_vocab, as_printed=True).other
-    np.testing.assert_allclose((predicted.other - printed)[off_diagonal], 2 * n_vocab / (n_vocab - 1) ** 2, rtol=1e-9)
+    np.testing.assert_allclose(
+        (predicted.other - printed)[off_diagonal], 2 * n_vocab / (n_vocab - 1) ** 2, rtol=1e-9
+    )
 
 
 def test_theorem_1_is_exact_with_unequal_draws():
@@ -97,7 +105,9 @@ def test_theorem_1_is_exact_with_unequal_draws():
         error_deviation=deviation.error,
     )
     measured, _ = measured_coefficients(feature, decoder)
-    measured /= speed_at_height(decoder_height(20, n_vocab=n_vocab, lr_decoder=0.5), n_vocab=n_vocab)
+    measured /= speed_at_height(
+        decoder_height(20, n_vocab=n_vocab, lr_decoder=0.5), n_vocab=n_vocab
+    )
     np.testing.assert_allclose(measured, np.diag(predicted.own) - predicted.other, atol=1e-11)
     assert np.abs(deviation.error).max() > 0.1
 
@@ -121,19 +131,24 @@ def test_leading_order_is_within_three_over_vocabulary(n_vocab):
 
 
 def test_drive_is_positive_although_single_couplings_may_be_negative():
-    # A chain of overlaps 1-2-3: classes 1 and 3 do not touch, and are coupled through 2 with the opposite sign.
+    # A chain of overlaps 1-2-3: classes 1 and 3 do not touch, and are coupled through 2 with the
+    # opposite sign.
     overlap = np.array([[0, 0.3, 0], [0.3, 0, 0.3], [0, 0.3, 0]])
     coupling, n_vocab = class_coupling(overlap), 10**4
     other = backprop_coefficients(coupling, n_vocab=n_vocab).other
     assert other[0, 2] < 0
     drive = class_drive(overlap, other, speed=2.0)
     assert np.all(drive > 0)
-    np.testing.assert_allclose(drive, drive_from_coupling(coupling, speed=2.0), atol=2 * 3 / n_vocab)
+    np.testing.assert_allclose(
+        drive, drive_from_coupling(coupling, speed=2.0), atol=2 * 3 / n_vocab
+    )
 
 
 @pytest.mark.parametrize(("n_classes", "overlap"), [(2, 0.31), (5, 0.07), (11, 0.6)])
 def test_equal_overlaps_have_closed_forms(n_classes, overlap):
     E = class_overlap(equal_overlap_feature(overlap, n_classes=n_classes, n_vocab=29))
-    np.testing.assert_allclose(equal_overlap_coupling(overlap, n_classes=n_classes), class_coupling(E), atol=1e-14)
+    np.testing.assert_allclose(
+        equal_overlap_coupling(overlap, n_classes=n_classes), class_coupling(E), atol=1e-14
+    )
     spectrum = np.sort(equal_overlap_eigenvalues(overlap, n_classes=n_classes))
     np.testing.assert_allclose(spectrum, np.linalg.eigvalsh(E), atol=1e-13)

@@ -1,4 +1,6 @@
-"""Lemmas 10 to 12 and 18, Theorem 5, Corollary 1: a finite run stays as close to its averages as claimed."""
+"""Lemmas 10 to 12 and 18, Theorem 5, Corollary 1: a finite run stays as close to its averages as
+claimed.
+"""
 
 import numpy as np
 import pytest
@@ -38,7 +40,9 @@ def test_token_frequencies_stay_within_hoeffding():
 
 
 def test_hoeffding_cannot_be_made_one_percent_tighter():
-    """The tail of a fair coin falls as exp(-2 N ε²) and no faster: at a tiny failure probability nothing can be taken off."""
+    """The tail of a fair coin falls as exp(-2 N ε²) and no faster: at a tiny failure probability
+    nothing can be taken off.
+    """
     n_context, failure_prob = 10**8, np.exp(-500.0)
 
     def exceeded(share):
@@ -49,7 +53,9 @@ def test_hoeffding_cannot_be_made_one_percent_tighter():
 
 
 def test_the_relative_height_bound_of_two_classes_can_be_made_root_two_tighter_and_no_more():
-    """Two classes, heights still linear in the draws: |θ| is the deviation of a fair coin over its mean."""
+    """Two classes, heights still linear in the draws: |θ| is the deviation of a fair coin over its
+    mean.
+    """
     n_steps, failure_prob = 10**8, np.exp(-500.0)
 
     def exceeded(share):
@@ -64,11 +70,17 @@ def test_attention_approaches_its_limit_as_one_over_the_root_of_the_context():
     prob, logits = rng.dirichlet(np.ones(20)), rng.normal(size=20)
     limit, lengths = limit_attention(prob, logits), 2 ** np.arange(4, 15, 2)
     error = [
-        np.abs(limit_attention(rng.multinomial(n, prob, size=200), np.tile(logits, (200, 1))) - limit).max(axis=1).mean()
+        np.abs(
+            limit_attention(rng.multinomial(n, prob, size=200), np.tile(logits, (200, 1))) - limit
+        )
+        .max(axis=1)
+        .mean()
         for n in lengths
     ]
     assert np.polyfit(np.log(lengths), np.log(error), 1)[0] == pytest.approx(-0.5, abs=0.05)
-    assert error[0] / error[-1] == pytest.approx(0.198 / 0.0060, rel=0.25)  # the published series, same spread of lengths
+    assert error[0] / error[-1] == pytest.approx(
+        0.198 / 0.0060, rel=0.25
+    )  # the published series, same spread of lengths
 
 
 def test_draws_of_a_class_stay_within_hoeffding():
@@ -98,7 +110,9 @@ def test_bound_on_the_height_is_reached_while_the_height_is_linear():
     slow = {"n_vocab": 199, "lr_decoder": 1e-4}
     spread = draw_spread(5000, failure_prob=0.05)
     gap = decoder_height(1000 + spread, **slow) - decoder_height(1000, **slow)
-    assert gap == pytest.approx(height_deviation_bound(5000, n_classes=5, failure_prob=0.05, **slow), rel=0.01)
+    assert gap == pytest.approx(
+        height_deviation_bound(5000, n_classes=5, failure_prob=0.05, **slow), rel=0.01
+    )
 
 
 def test_output_error_deviates_at_most_as_stated_on_either_side_of_the_snap():
@@ -107,12 +121,16 @@ def test_output_error_deviates_at_most_as_stated_on_either_side_of_the_snap():
         share, spread = n_steps / 5, min(draw_spread(n_steps, failure_prob=0.3), n_steps / 5 - 1)
         draws = share + spread * np.linspace(-1, 1, 41)
         error = class_error(decoder_height(draws, **decoder_case), n_vocab=199)
-        log_ratio = np.abs(np.log(error / class_error(decoder_height(share, **decoder_case), n_vocab=199)))
+        log_ratio = np.abs(
+            np.log(error / class_error(decoder_height(share, **decoder_case), n_vocab=199))
+        )
         assert log_ratio.max() <= 199 / (4 * 198) * 0.4 * spread
         if share - spread >= onset / 5:
             assert log_ratio.max() <= 2 * spread / (share - spread)
             stated = error_deviation_bound(n_steps, **case, failure_prob=0.3)
-            assert log_ratio.max() == pytest.approx(stated, rel=0.6)  # the order is right, not only the bound
+            assert log_ratio.max() == pytest.approx(
+                stated, rel=0.6
+            )  # the order is right, not only the bound
 
 
 def test_error_deviation_bound_is_early_then_late():
@@ -152,7 +170,9 @@ def test_theorem_5_is_the_pseudo_inverse_of_the_features():
     feature /= np.linalg.norm(feature, axis=1, keepdims=True)
     decoder = decoder_from_heights(feature, 0.01 * np.arange(1, 5))
     np.testing.assert_allclose(decoder, np.linalg.pinv(feature) @ (feature @ decoder), atol=1e-12)
-    assert class_overlap(feature).max() > 0.05  # the classes do overlap, or the inverse would be trivial
+    assert (
+        class_overlap(feature).max() > 0.05
+    )  # the classes do overlap, or the inverse would be trivial
 
 
 @pytest.mark.parametrize("error", [0.9, 0.1, 1e-3, 1e-6])

@@ -10,7 +10,11 @@ from saccade.theory import scan_and_snap as theory
 def test_velocity_is_that_of_a_small_step_of_both_matrices():
     rng, tokens, width, h = np.random.default_rng(0), 5, 7, 1e-6
     U = np.linalg.qr(rng.standard_normal((width, tokens)))[0].T
-    W_Q, W_K, G = rng.standard_normal((width, width)), rng.standard_normal((width, width)), rng.standard_normal((tokens, tokens))
+    W_Q, W_K, G = (
+        rng.standard_normal((width, width)),
+        rng.standard_normal((width, width)),
+        rng.standard_normal((tokens, tokens)),
+    )
 
     def logits(query, key):
         return U @ query @ key.T @ U.T / np.sqrt(width)

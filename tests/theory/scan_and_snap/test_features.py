@@ -1,4 +1,6 @@
-"""Attention in the long-context limit, distinct and common tokens, and the algebra of E and E' (Lemmas 13 to 17)."""
+"""Attention in the long-context limit, distinct and common tokens, and the algebra of E and E'
+(Lemmas 13 to 17).
+"""
 
 import numpy as np
 import pytest
@@ -12,30 +14,41 @@ from saccade.theory.scan_and_snap import (
     normalised_feature,
 )
 
-token_prob = np.array([[0.5, 0.3, 0.2, 0.0, 0.0], [0.4, 0.0, 0.0, 0.6, 0.0], [0.0, 0.0, 0.3, 0.0, 0.7]])
+token_prob = np.array(
+    [[0.5, 0.3, 0.2, 0.0, 0.0], [0.4, 0.0, 0.0, 0.6, 0.0], [0.0, 0.0, 0.3, 0.0, 0.7]]
+)
 
 
 def random_feature(n_classes, n_tokens, *, concentration, seed):
-    return normalised_feature(np.random.default_rng(seed).dirichlet(np.full(n_tokens, concentration), size=n_classes))
+    return normalised_feature(
+        np.random.default_rng(seed).dirichlet(np.full(n_tokens, concentration), size=n_classes)
+    )
 
 
 def test_attention_reweights_probability_by_the_exponential_of_the_logit():
     logits = np.log(np.array([[1.0, 2, 3, 4, 5]] * 3))
     expected = token_prob * [1, 2, 3, 4, 5]
-    np.testing.assert_allclose(limit_attention(token_prob, logits), expected / expected.sum(1, keepdims=True), rtol=1e-15)
+    np.testing.assert_allclose(
+        limit_attention(token_prob, logits), expected / expected.sum(1, keepdims=True), rtol=1e-15
+    )
 
 
 def test_attention_ignores_the_logits_of_tokens_the_class_never_shows():
     logits = np.array([[1.0, -2, 3, 5000, -5000]] * 3)
     attention = limit_attention(token_prob, logits)
     assert np.all(attention[0, 3:] == 0)
-    np.testing.assert_allclose(attention[0, :3], token_prob[0, :3] * np.exp([1, -2, 3]) / (token_prob[0, :3] @ np.exp([1, -2, 3])))
+    np.testing.assert_allclose(
+        attention[0, :3],
+        token_prob[0, :3] * np.exp([1, -2, 3]) / (token_prob[0, :3] @ np.exp([1, -2, 3])),
+    )
     np.testing.assert_allclose(attention.sum(axis=1), 1)
 
 
 def test_a_token_is_distinct_in_the_one_class_that_has_it_and_common_otherwise():
     np.testing.assert_array_equal(common_tokens(token_prob), [True, False, True, False, False])
-    np.testing.assert_array_equal(np.argwhere(distinct_tokens(token_prob)), [[0, 1], [1, 3], [2, 4]])
+    np.testing.assert_array_equal(
+        np.argwhere(distinct_tokens(token_prob)), [[0, 1], [1, 3], [2, 4]]
+    )
 
 
 def test_overlap_is_the_cosine_between_classes():
@@ -49,7 +62,9 @@ def test_coupling_is_one_minus_the_inverse_and_the_notation_list_has_its_sign_wr
     overlap = class_overlap(random_feature(5, 41, concentration=0.3, seed=0))
     inverse = np.linalg.inv(np.eye(5) + overlap)
     np.testing.assert_allclose(class_coupling(overlap), np.eye(5) - inverse, atol=1e-14)
-    np.testing.assert_allclose(class_coupling(overlap, as_printed=True), inverse - np.eye(5), atol=1e-14)
+    np.testing.assert_allclose(
+        class_coupling(overlap, as_printed=True), inverse - np.eye(5), atol=1e-14
+    )
 
 
 def test_coupling_of_a_class_with_itself_is_minus_its_coupling_through_the_others():
@@ -57,7 +72,9 @@ def test_coupling_of_a_class_with_itself_is_minus_its_coupling_through_the_other
     coupling = class_coupling(overlap)
     np.testing.assert_allclose(np.sum(overlap * coupling, axis=1), -np.diag(coupling), atol=1e-14)
     eigenvalue, vector = np.linalg.eigh(overlap)
-    np.testing.assert_allclose(-np.diag(coupling), vector**2 @ (eigenvalue**2 / (1 + eigenvalue)), atol=1e-14)
+    np.testing.assert_allclose(
+        -np.diag(coupling), vector**2 @ (eigenvalue**2 / (1 + eigenvalue)), atol=1e-14
+    )
     assert np.all(np.diag(coupling) < 0)
 
 

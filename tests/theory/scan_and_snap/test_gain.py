@@ -1,4 +1,6 @@
-"""Theorem 3: who wins among distinct tokens, along the theory's own flow integrated here from its definition."""
+"""Theorem 3: who wins among distinct tokens, along the theory's own flow integrated here from its
+definition.
+"""
 
 import numpy as np
 import pytest
@@ -21,8 +23,8 @@ LEADER = 3
 
 
 def theory_flow(times, *, initial_logits):
-    """Reduced flow: height, logits and the integral of lr_attention xi / K, with g computed from Y and not from Theorem
-    1.
+    """Reduced flow: height, logits and the integral of lr_attention xi / K, with g computed from Y
+    and not from Theorem 1.
     """
     n_classes, n_tokens = TOKEN_PROB.shape
     M = N_VOCAB
@@ -34,7 +36,9 @@ def theory_flow(times, *, initial_logits):
         f = TOKEN_PROB * np.exp(z)
         f /= np.linalg.norm(f, axis=1, keepdims=True)
         gram, error = f @ f.T, (M - 1) / (M - 1 + np.exp(M * h))
-        back = np.linalg.solve(gram, products) * (M - 1) * h * error  # column n: coefficients of g_n on the features
+        back = (
+            np.linalg.solve(gram, products) * (M - 1) * h * error
+        )  # column n: coefficients of g_n on the features
         g = back.T @ f
         z_dot = np.sum(f * (g - f * np.sum(f * g, axis=1, keepdims=True)), axis=0)
         xi = np.diag(back) - np.sum(back * gram, axis=0)
@@ -42,13 +46,19 @@ def theory_flow(times, *, initial_logits):
         return np.concatenate([[LR_DECODER / n_classes * error / (M - 1)], rate * z_dot, rate * xi])
 
     start = np.concatenate([[0.0], initial_logits, np.zeros(n_classes)])
-    path = solve_ivp(velocity, (0, times[-1]), start, t_eval=times, method="LSODA", rtol=1e-11, atol=1e-13).y.T
+    path = solve_ivp(
+        velocity, (0, times[-1]), start, t_eval=times, method="LSODA", rtol=1e-11, atol=1e-13
+    ).y.T
     return path[:, 1 : 1 + n_tokens], path[:, 1 + n_tokens :]
 
 
 @pytest.fixture(scope="module", params=["zero", "random"])
 def flow(request):
-    initial = np.random.default_rng(0).normal(scale=0.1, size=8) if request.param == "random" else np.zeros(8)
+    initial = (
+        np.random.default_rng(0).normal(scale=0.1, size=8)
+        if request.param == "random"
+        else np.zeros(8)
+    )
     logits, bound = theory_flow(np.geomspace(0.1, 1e6, 40), initial_logits=initial)
     return {
         "gain": logits - initial,
@@ -62,7 +72,9 @@ def test_relative_gain_is_its_initial_value_times_the_growth_factor(flow):
     for follower in (1, 2):
         initial = relative_gain(flow["initial"][LEADER], flow["initial"][follower])
         measured = relative_gain(flow["weight"][:, LEADER], flow["weight"][:, follower])
-        np.testing.assert_allclose(measured, relative_gain_forecast(initial, flow["gain"][:, LEADER]), rtol=1e-7)
+        np.testing.assert_allclose(
+            measured, relative_gain_forecast(initial, flow["gain"][:, LEADER]), rtol=1e-7
+        )
         assert measured[-1] > 2 * initial  # it does grow
 
 
@@ -81,7 +93,9 @@ def test_growth_of_the_leader_gives_the_growth_of_every_follower(flow):
 
 def test_a_follower_stops_at_a_logit_fixed_by_its_frequency_however_far_the_leader_goes():
     initial = relative_gain(0.5, 0.2)
-    assert follower_logit_gain(400.0, initial) == pytest.approx(0.5 * np.log1p(1 / initial), rel=1e-14)
+    assert follower_logit_gain(400.0, initial) == pytest.approx(
+        0.5 * np.log1p(1 / initial), rel=1e-14
+    )
 
 
 def test_growth_factor_of_the_leader_stays_within_its_bounds(flow):

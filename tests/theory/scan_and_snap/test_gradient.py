@@ -44,14 +44,20 @@ def test_gradient_is_the_slope_of_the_objective(sample):
 def test_gradient_from_counts_equals_gradient_from_the_sequence(sample):
     Y, Z, context, query, label = sample
     sequence = gradient_from_sequence(Y, Z, context, query=query, label=label, **rates)
-    counts = gradient_from_counts(Y, Z, np.bincount(context, minlength=N_VOCAB), query=query, label=label, **rates)
+    counts = gradient_from_counts(
+        Y, Z, np.bincount(context, minlength=N_VOCAB), query=query, label=label, **rates
+    )
     np.testing.assert_allclose(counts.decoder_dot, sequence.decoder_dot, atol=1e-13)
-    np.testing.assert_allclose(counts.attention_logits_dot, sequence.attention_logits_dot, atol=1e-13)
+    np.testing.assert_allclose(
+        counts.attention_logits_dot, sequence.attention_logits_dot, atol=1e-13
+    )
 
 
 def test_row_sums_of_both_matrices_never_move(sample):
     Y, Z, context, query, label = sample
-    exact = gradient_from_counts(Y, Z, np.bincount(context, minlength=N_VOCAB), query=query, label=label, **rates)
+    exact = gradient_from_counts(
+        Y, Z, np.bincount(context, minlength=N_VOCAB), query=query, label=label, **rates
+    )
     assert np.abs(exact.decoder_dot.sum(axis=1)).max() < 1e-14
     assert np.abs(exact.attention_logits_dot.sum(axis=1)).max() < 1e-14
     assert np.abs(exact.attention_logits_dot).max() > 1e-3
@@ -59,7 +65,9 @@ def test_row_sums_of_both_matrices_never_move(sample):
 
 def test_only_the_row_of_the_query_moves_in_the_attention_logits(sample):
     Y, Z, context, query, label = sample
-    moved = gradient_from_sequence(Y, Z, context, query=query, label=label, **rates).attention_logits_dot.any(axis=1)
+    moved = gradient_from_sequence(
+        Y, Z, context, query=query, label=label, **rates
+    ).attention_logits_dot.any(axis=1)
     np.testing.assert_array_equal(np.flatnonzero(moved), [query])
 
 
@@ -71,7 +79,10 @@ def test_gradient_from_probabilities_is_the_limit_of_long_contexts(sample):
 
     def mean_error(n_context):
         draws = rng.multinomial(n_context, prob, size=200)
-        rows = [gradient_from_counts(Y, Z, row, query=query, label=label, **rates).attention_logits_dot for row in draws]
+        rows = [
+            gradient_from_counts(Y, Z, row, query=query, label=label, **rates).attention_logits_dot
+            for row in draws
+        ]
         return np.mean([np.abs(row - limit).max() for row in rows])
 
     assert mean_error(10**4) / mean_error(10**6) == pytest.approx(10, rel=0.25)

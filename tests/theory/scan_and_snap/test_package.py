@@ -1,4 +1,6 @@
-"""The theory stands alone: it imports no simulation, and every public function says what it predicts and for whom."""
+"""The theory stands alone: it imports no simulation, and every public function says what it
+predicts and for whom.
+"""
 
 import inspect
 import re
@@ -22,7 +24,9 @@ NOTATION = {
 
 def test_theory_imports_neither_simulation_nor_compiled_arrays():
     forbidden = "{'jax', 'torch', 'saccade.dynamics', 'saccade.model'}"
-    code = f"import sys, saccade.theory.scan_and_snap; sys.exit(bool({forbidden} & set(sys.modules)))"
+    code = (
+        f"import sys, saccade.theory.scan_and_snap; sys.exit(bool({forbidden} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

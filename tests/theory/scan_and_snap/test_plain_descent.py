@@ -1,4 +1,6 @@
-"""Plain descent on the decoder: the reduced equations against a simulation of eq. 7, and Remark 1 against both."""
+"""Plain descent on the decoder: the reduced equations against a simulation of eq. 7, and Remark 1
+against both.
+"""
 
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ from saccade.theory.scan_and_snap import (
 
 
 def simulate(n_rounds, *, overlap, n_vocab, n_classes, lr_decoder):
-    """Batch-1 plain descent, classes in turn, in the coordinates Y = sum_n f_n a_n^T; returns the a_n and the Gram
-    matrix.
+    """Batch-1 plain descent, classes in turn, in the coordinates Y = sum_n f_n a_n^T; returns the
+    a_n and the Gram matrix.
     """
     gram = np.full((n_classes, n_classes), overlap) + (1 - overlap) * np.eye(n_classes)
     coordinates, target = np.zeros((n_classes, n_vocab)), np.eye(n_classes, n_vocab)
@@ -49,7 +51,10 @@ def test_halving_the_rate_halves_the_distance_to_the_reduced_equations():
     def distance(lr_decoder):
         case = {"overlap": 0.2, "n_vocab": 101, "n_classes": 3, "lr_decoder": lr_decoder}
         n_rounds = round(8 / lr_decoder)
-        return plain_backprop([3 * n_rounds], **case).other[0] - sent_back(*simulate(n_rounds, **case))[1]
+        return (
+            plain_backprop([3 * n_rounds], **case).other[0]
+            - sent_back(*simulate(n_rounds, **case))[1]
+        )
 
     assert distance(0.1) / distance(0.05) == pytest.approx(2, rel=0.1)
 
@@ -60,14 +65,18 @@ def test_plain_coupling_is_a_small_part_of_what_theorem_1_claims():
     share = plain_backprop(t, overlap=0.31, **case).other / speed(t, **case)
     share /= equal_overlap_coupling(0.31, n_classes=2)[0, 1]
     np.testing.assert_allclose(share, [0.0107, 0.0267, 0.0517, 0.1024, 0.1542], rtol=5e-3)
-    np.testing.assert_allclose(share, [0.010, 0.026, 0.050, 0.100, 0.151], rtol=0.07)  # as first published
+    np.testing.assert_allclose(
+        share, [0.010, 0.026, 0.050, 0.100, 0.151], rtol=0.07
+    )  # as first published
 
 
 @pytest.mark.parametrize("overlap", [0.05, 0.6])
 def test_plain_coupling_starts_at_one_over_vocabulary_whatever_the_overlap(overlap):
     case = {"n_vocab": 1009, "n_classes": 3, "lr_decoder": 1.0}
     t = 1e-3
-    assert plain_backprop([t], overlap=overlap, **case).other / speed(t, **case) == pytest.approx(1 / 1009, rel=0.01)
+    assert plain_backprop([t], overlap=overlap, **case).other / speed(t, **case) == pytest.approx(
+        1 / 1009, rel=0.01
+    )
 
 
 def test_plain_coupling_is_the_smallest_possible_when_every_token_is_a_class():
@@ -90,7 +99,9 @@ def test_remark_1_fails_either_way_when_few_tokens_are_classes():
     coordinates, gram = simulate(400, n_classes=4, **case)
     logits = (gram @ coordinates)[0]
     assert logits[0] == pytest.approx(7.774, abs=2e-3)
-    assert logits[1] == pytest.approx(1.44, abs=5e-3)  # the visible effect: labels of the other classes rise
+    assert logits[1] == pytest.approx(
+        1.44, abs=5e-3
+    )  # the visible effect: labels of the other classes rise
     modified = 199 * decoder_height(400, n_vocab=200, lr_decoder=0.05)
     assert modified == pytest.approx(7.764, abs=1e-3)
     assert 0.8 * modified == pytest.approx(6.211, abs=1e-3)

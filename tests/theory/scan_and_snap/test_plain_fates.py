@@ -1,4 +1,6 @@
-"""Who falls under plain descent: the law for small logits against its equation and against plain descent with memory."""
+"""Who falls under plain descent: the law for small logits against its equation and against plain
+descent with memory.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from scipy.integrate import solve_ivp
 from saccade.theory import scan_and_snap as theory
 
 # Three common tokens; two distinct ones in class 1, three lighter ones in class 2.
-UNEQUAL = np.array([[0.1, 0.1, 0.05, 0.3, 0.45, 0.0, 0.0, 0.0], [0.3, 0.3, 0.15, 0.0, 0.0, 0.05, 0.08, 0.12]])
+UNEQUAL = np.array(
+    [[0.1, 0.1, 0.05, 0.3, 0.45, 0.0, 0.0, 0.0], [0.3, 0.3, 0.15, 0.0, 0.0, 0.05, 0.08, 0.12]]
+)
 ALIKE = np.array([[0.2, 0.2, 0.25, 0.35, 0.0, 0.0], [0.2, 0.2, 0.0, 0.0, 0.25, 0.35]])
 
 
@@ -39,7 +43,11 @@ def test_in_classes_alike_distinct_tokens_lead_and_never_turn():
 
 
 def test_a_coupling_twice_as_strong_doubles_the_lead():
-    np.testing.assert_allclose(theory.resting_lead(UNEQUAL, 2 * np.ones((2, 2))), 2 * theory.resting_lead(UNEQUAL), rtol=1e-12)
+    np.testing.assert_allclose(
+        theory.resting_lead(UNEQUAL, 2 * np.ones((2, 2))),
+        2 * theory.resting_lead(UNEQUAL),
+        rtol=1e-12,
+    )
 
 
 def test_small_logits_solve_their_equation():
@@ -52,13 +60,19 @@ def test_small_logits_solve_their_equation():
 
     first = 1e-4
     start = np.concatenate([rate * b / 23 * first**2 / 2, rate * b / 23 * first**2 / 6])
-    exact = solve_ivp(velocity, (first, last), start, method="LSODA", rtol=1e-10, atol=1e-16).y[:8, -1]
-    found = theory.linear_plain_logits(last, token_prob=UNEQUAL, n_vocab=23, lr_decoder=1.0, lr_attention=rate)[0]
+    exact = solve_ivp(velocity, (first, last), start, method="LSODA", rtol=1e-10, atol=1e-16).y[
+        :8, -1
+    ]
+    found = theory.linear_plain_logits(
+        last, token_prob=UNEQUAL, n_vocab=23, lr_decoder=1.0, lr_attention=rate
+    )[0]
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-9)
 
 
 def test_at_its_turning_height_a_token_is_back_at_its_start_and_the_height_goes_as_the_root_of_the_ratio():
-    slow, fast = (theory.turning_height(UNEQUAL, 7, lr_decoder=1.0, lr_attention=rate) for rate in (0.25, 1.0))
+    slow, fast = (
+        theory.turning_height(UNEQUAL, 7, lr_decoder=1.0, lr_attention=rate) for rate in (0.25, 1.0)
+    )
     assert slow == pytest.approx(2 * fast, rel=1e-9)
     options = {"token_prob": UNEQUAL, "n_vocab": 23, "lr_decoder": 1.0, "lr_attention": 1.0}
     before, at, after = theory.linear_plain_logits([0.9 * fast, fast, 1.1 * fast], **options)[:, 7]
@@ -71,7 +85,13 @@ def test_tokens_turn_where_plain_descent_with_memory_turns_them():
     M, rate = 53, 0.005
     height = theory.turning_height(UNEQUAL, 7, lr_decoder=1.0, lr_attention=rate)
     t = np.append(0.0, np.exp(np.linspace(0.5, 1.5, 200) * height) * 2 / M)
-    options = {"query": [0, 0], "class_weight": [0.5, 0.5], "n_vocab": M, "lr_decoder": 1.0, "lr_attention": rate}
+    options = {
+        "query": [0, 0],
+        "class_weight": [0.5, 0.5],
+        "n_vocab": M,
+        "lr_decoder": 1.0,
+        "lr_attention": rate,
+    }
     z = theory.plain_attention_logits(t, token_prob=UNEQUAL, **options)[1:, 0, 7]
     found = np.log(M * t[1:] / 2)[np.argmax(z < 0)]
     assert z.min() < 0 < z.max()

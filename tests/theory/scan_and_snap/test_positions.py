@@ -1,4 +1,6 @@
-"""A positional prior: what it makes of frequencies, against sequences token by token; fates against Lemma 4."""
+"""A positional prior: what it makes of frequencies, against sequences token by token; fates against
+Lemma 4.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,19 @@ def placed(rng: np.random.Generator) -> np.ndarray:
 
 def test_a_flat_prior_changes_nothing_and_a_window_hides_what_is_outside():
     joint = placed(np.random.default_rng(1))
-    np.testing.assert_allclose(effective_prob(joint, np.full(5, 3.0)), joint.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        effective_prob(joint, np.full(5, 3.0)), joint.sum(axis=1), rtol=1e-12
+    )
     near = effective_prob(joint, np.array([0, 0, -np.inf, -np.inf, -np.inf]))
-    np.testing.assert_allclose(near, joint[:, :2].sum(axis=1) / joint[:, :2].sum(axis=(1, 2))[:, None], rtol=1e-12)
+    np.testing.assert_allclose(
+        near, joint[:, :2].sum(axis=1) / joint[:, :2].sum(axis=(1, 2))[:, None], rtol=1e-12
+    )
 
 
 def test_counts_weighted_by_the_prior_give_the_gradient_of_a_sequence_with_places():
-    """The sequence form has no prior; repeating each token e^b times, b = ln of whole numbers, is one."""
+    """The sequence form has no prior; repeating each token e^b times, b = ln of whole numbers, is
+    one.
+    """
     rng = np.random.default_rng(2)
     Y, Z = rng.normal(size=(2, N_VOCAB, N_VOCAB))
     context, repeats = rng.integers(0, 7, size=6), np.array([3, 1, 2, 5, 1, 2])
@@ -70,7 +78,11 @@ def test_a_common_token_stands_still_at_the_critical_ratio(one_query):
 
 def test_other_axes_and_a_prior_that_hides_all_are_refused():
     joint = np.full((2, 3, 5), 1 / 15)
-    for given, prior in ((joint.mT, [0.0, -1.0, -2.0]), (joint, [0.0, -1.0]), (joint, 3 * [-np.inf])):
+    for given, prior in (
+        (joint.mT, [0.0, -1.0, -2.0]),
+        (joint, [0.0, -1.0]),
+        (joint, 3 * [-np.inf]),
+    ):
         with pytest.raises(InputError, match="class, distance, token"):
             effective_prob(given, prior)
 

@@ -1,4 +1,6 @@
-"""Theorem 4: the growth bound as printed, normalised and self-consistent, its asymptotes, and the published figures."""
+"""Theorem 4: the growth bound as printed, normalised and self-consistent, its asymptotes, and the
+published figures.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +32,9 @@ def test_bound_is_the_integral_of_the_drive_under_the_premise_of_theorem_4():
         push = 0.5 * speed(s, **CLOCK) * np.exp(4 * state[0]) / 0.3
         return [-push, push]
 
-    z, B = solve_ivp(premise, (0, t[-1]), [0.0, 0.0], t_eval=t, method="LSODA", rtol=1e-11, atol=1e-14).y
+    z, B = solve_ivp(
+        premise, (0, t[-1]), [0.0, 0.0], t_eval=t, method="LSODA", rtol=1e-11, atol=1e-14
+    ).y
     np.testing.assert_allclose(growth_bound(t, **CASE), B, rtol=1e-8)
     np.testing.assert_allclose(growth_bound(t, **CASE), -z, rtol=1e-8)
 
@@ -59,20 +63,33 @@ def test_asymptotes_have_the_published_values(time, exact, early, late):
 
 
 def test_growth_is_logarithmic_before_the_onset_and_doubly_logarithmic_after():
-    early, late = np.array([0.01, 0.1, 0.3]) * scan_time(**CLOCK), np.array([20, 1e3, 1e10]) * snap_time(**CLOCK)
-    np.testing.assert_allclose(early_growth_bound(early, **CASE), growth_bound(early, **CASE), rtol=0.01)
-    np.testing.assert_allclose(late_growth_bound(late, **CASE), growth_bound(late, **CASE), rtol=2e-3)
-    assert very_late_growth_bound(1e200, **CASE) == pytest.approx(growth_bound(1e200, **CASE), abs=1e-7)
+    early, late = (
+        np.array([0.01, 0.1, 0.3]) * scan_time(**CLOCK),
+        np.array([20, 1e3, 1e10]) * snap_time(**CLOCK),
+    )
+    np.testing.assert_allclose(
+        early_growth_bound(early, **CASE), growth_bound(early, **CASE), rtol=0.01
+    )
+    np.testing.assert_allclose(
+        late_growth_bound(late, **CASE), growth_bound(late, **CASE), rtol=2e-3
+    )
+    assert very_late_growth_bound(1e200, **CASE) == pytest.approx(
+        growth_bound(1e200, **CASE), abs=1e-7
+    )
 
 
 def test_local_exponent_is_the_slope_of_the_bound_and_goes_from_one_half_to_nothing():
     t = np.geomspace(1e-2, 1e9, 23)
     step = 1e-5
-    slope = (growth_bound(t * np.exp(step), **CASE) - growth_bound(t * np.exp(-step), **CASE)) / (2 * step)
+    slope = (growth_bound(t * np.exp(step), **CASE) - growth_bound(t * np.exp(-step), **CASE)) / (
+        2 * step
+    )
     np.testing.assert_allclose(growth_exponent(t, **CASE), slope, rtol=1e-5)
     scanning = growth_exponent(np.geomspace(1, 1e3, 200), **CASE)
     assert 0.45 < scanning.max() < 0.5
-    assert growth_exponent(1e100, **CASE) * 2 * np.log(1000 * 1e100 / 10) == pytest.approx(1, abs=1e-5)
+    assert growth_exponent(1e100, **CASE) * 2 * np.log(1000 * 1e100 / 10) == pytest.approx(
+        1, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,14 +112,18 @@ def test_figure_9_is_reproduced_and_the_height_at_the_snap_depends_on_the_rates_
 @pytest.mark.parametrize(("constant", "expected"), [(0.006, 584), (1.0, 45)])
 def test_figure_3_ends_where_its_constant_says(constant, expected):
     case = {"n_vocab": 1000, "n_classes": 10, "lr_decoder": 0.5, "lr_attention": 0.5}
-    assert growth_factor(growth_bound(700, **case, overlap_constant=constant)) == pytest.approx(expected, abs=0.5)
+    assert growth_factor(growth_bound(700, **case, overlap_constant=constant)) == pytest.approx(
+        expected, abs=0.5
+    )
 
 
 def test_larger_decoder_rate_snaps_earlier_and_larger_rates_together_snap_sparser():
     def late(lr_decoder, lr_attention):
         return growth_bound(1e5, **{**CASE, "lr_decoder": lr_decoder, "lr_attention": lr_attention})
 
-    assert snap_time(**{**CLOCK, "lr_decoder": 2.0}) == pytest.approx(snap_time(**CLOCK) / 2)  # claim (a)
+    assert snap_time(**{**CLOCK, "lr_decoder": 2.0}) == pytest.approx(
+        snap_time(**CLOCK) / 2
+    )  # claim (a)
     assert late(2.0, 1.0) > late(1.0, 0.5)  # claim (b)
     assert late(0.5, 0.5) > late(1.0, 0.5)  # claim (c)
 
@@ -110,20 +131,38 @@ def test_larger_decoder_rate_snaps_earlier_and_larger_rates_together_snap_sparse
 def test_scanning_bound_on_the_growth_factor_is_the_power_law_of_the_paper():
     normaliser, feature, t = 1.4, 0.6, 3.0
     constant = overlap_constant(normaliser, n_classes=10)
-    bound = early_growth_bound(t, **{**CASE, "n_vocab": 10**9, "overlap_constant": constant}, as_printed=True)
+    bound = early_growth_bound(
+        t, **{**CASE, "n_vocab": 10**9, "overlap_constant": constant}, as_printed=True
+    )
     printed = ((normaliser**4 + 2 * 1.0 * 0.5 * t**2) / 10) ** (0.5 * feature**2)
-    assert growth_factor_bounds(bound, initial_feature=feature).lower == pytest.approx(printed, rel=1e-8)
+    assert growth_factor_bounds(bound, initial_feature=feature).lower == pytest.approx(
+        printed, rel=1e-8
+    )
 
 
 def test_very_late_form_starts_where_its_logarithm_matches_the_constant():
-    case = {"n_vocab": 10**6, "n_classes": 3, "lr_decoder": 2.0, "lr_attention": 0.01, "overlap_constant": 0.7}
+    case = {
+        "n_vocab": 10**6,
+        "n_classes": 3,
+        "lr_decoder": 2.0,
+        "lr_attention": 0.01,
+        "overlap_constant": 0.7,
+    }
     t = late_growth_time(**case)
     assert late_growth_bound(t, **case) == pytest.approx(0.25 * np.log(2), rel=1e-5)
 
 
 def test_printed_condition_on_late_times_uses_the_inverse_rate_ratio():
-    case = {"n_vocab": 10**4, "n_classes": 1, "lr_decoder": 5.0, "lr_attention": 0.5, "overlap_constant": 1.0}
-    assert late_growth_time(**case) / late_growth_time(**case, as_printed=True) == pytest.approx(7.48, abs=0.01)
+    case = {
+        "n_vocab": 10**4,
+        "n_classes": 1,
+        "lr_decoder": 5.0,
+        "lr_attention": 0.5,
+        "overlap_constant": 1.0,
+    }
+    assert late_growth_time(**case) / late_growth_time(**case, as_printed=True) == pytest.approx(
+        7.48, abs=0.01
+    )
     swapped = {**case, "lr_decoder": 0.5, "lr_attention": 5.0}
     exponent = np.log(late_growth_time(**swapped, as_printed=True) * 10**4 * 0.5)
     assert exponent == pytest.approx(np.log(late_growth_time(**case) * 10**4 * 5.0))

@@ -1,4 +1,6 @@
-"""Recovery from a wrong decoder: the logit that its row leaves behind, whatever the path, and how common tokens add to it."""
+"""Recovery from a wrong decoder: the logit that its row leaves behind, whatever the path, and how
+common tokens add to it.
+"""
 
 from __future__ import annotations
 
@@ -25,5 +27,7 @@ def test_common_tokens_rise_by_what_distinct_ones_lose():
 
 
 def test_twice_the_strength_takes_four_times_the_exponent():
-    one, two = (theory.recovery_exponent(S, n_distinct=20, n_common=10, **RATES) for S in (1.0, 2.0))
+    one, two = (
+        theory.recovery_exponent(S, n_distinct=20, n_common=10, **RATES) for S in (1.0, 2.0)
+    )
     assert np.isclose(two, 4 * one)

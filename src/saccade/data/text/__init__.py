@@ -1,1 +1,3 @@
-"""Real text: from a name or a path to ranked token ids on disk and their statistics. Start in `corpus.py`."""
+"""Real text: from a name or a path to ranked token ids on disk and their statistics. Start in
+`corpus.py`.
+"""

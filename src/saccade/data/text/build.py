@@ -1,4 +1,5 @@
-"""A corpus made from text: token ids in files, ranked by frequency. Memory holds a batch and the vocabulary, never the text.
+"""A corpus made from text: token ids in files, ranked by frequency. Memory holds a batch and the
+vocabulary, never the text.
 
 1. Text is tokenised in batches. The tokeniser's numbers are written to a file and counted on the way.
 2. Tokens are ranked by their count in the training text, ties in order of first appearance. Beyond `n_vocab` they are one token,
@@ -24,14 +25,18 @@ from saccade.errors import InputError, shortened
 from saccade.records.writing import draft_file
 
 PARTS = ("train", "valid")
-_BATCH = 2**20  # characters tokenised at once: with 2**16 words took half as long again, with 2**22 hardly less
+_BATCH = (
+    2**20
+)  # characters tokenised at once: with 2**16 words took half as long again, with 2**22 hardly less
 _BLOCK = 2**20  # numbers ranked at once
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """`vocabulary`: tokens, most frequent first; `count`: of each in training text; `rank`: of each of the tokeniser's numbers."""
+    """`vocabulary`: tokens, most frequent first; `count`: of each in training text; `rank`: of each
+    of the tokeniser's numbers.
+    """
 
     vocabulary: list[str]
     count: NDArray[np.int64]
@@ -53,7 +58,9 @@ class Tally:
         self._grow(max(len(count), len(self.count)))
         self.count[: len(count)] += count
         new = np.flatnonzero(self.first[numbers] == _NEVER)
-        self.first[numbers[new[::-1]]] = self.total + new[::-1]  # backwards: of equal numbers the first stays
+        self.first[numbers[new[::-1]]] = (
+            self.total + new[::-1]
+        )  # backwards: of equal numbers the first stays
         self.total += len(numbers)
 
     def _grow(self, size: int) -> None:
@@ -72,7 +79,11 @@ def build_corpus(folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: in
     if np.count_nonzero(ranked.count) < 2:
         _refuse(source, tally, ranked)
     for part in PARTS:
-        _replace(folder / f"{part}.numbers", folder / f"{part}.ids", ranked.rank.astype(id_type(len(ranked.vocabulary))))
+        _replace(
+            folder / f"{part}.numbers",
+            folder / f"{part}.ids",
+            ranked.rank.astype(id_type(len(ranked.vocabulary))),
+        )
     return ranked
 
 
@@ -111,14 +122,17 @@ def _batches(stream: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]
 def _ranked(tally: Tally, tokeniser: Tokeniser, n_vocab: int | None) -> Ranked:
     names = tokeniser.names()
     count, first = (
-        np.append(values[: len(names)], np.full(max(0, len(names) - len(values)), fill)) for values, fill in _both(tally)
+        np.append(values[: len(names)], np.full(max(0, len(names) - len(values)), fill))
+        for values, fill in _both(tally)
     )
     order = np.lexsort((first, -count))
     if tokeniser.has_unknown:
         order = order[count[order] > 0]
     unknown = names.index(UNKNOWN) if UNKNOWN in names else -1
     kept = order[order != unknown]
-    unknown_is_new = tokeniser.has_unknown and unknown not in order  # it takes a place that no word of the text has
+    unknown_is_new = (
+        tokeniser.has_unknown and unknown not in order
+    )  # it takes a place that no word of the text has
     cut = n_vocab is not None and len(order) + unknown_is_new > n_vocab
     kept = kept[: n_vocab - 1] if cut and n_vocab is not None else kept
     if not (cut or tokeniser.has_unknown or unknown >= 0):
@@ -130,7 +144,9 @@ def _both(tally: Tally) -> tuple[tuple[NDArray[np.int64], int], tuple[NDArray[np
     return (tally.count, 0), (tally.first, _NEVER)
 
 
-def _with_unknown(names: list[str], count: NDArray[np.int64], first: NDArray[np.int64], kept: NDArray[np.int64]) -> Ranked:
+def _with_unknown(
+    names: list[str], count: NDArray[np.int64], first: NDArray[np.int64], kept: NDArray[np.int64]
+) -> Ranked:
     """All that is not kept is one token, ranked among the kept by its own count."""
     rest = np.ones(len(names), bool)
     rest[kept] = False
@@ -162,5 +178,10 @@ def _refuse(source: Source, tally: Tally, ranked: Ranked) -> None:
     where = source.files[0] if len(source.files) == 1 else source.files[0].parent
     if tally.total == 0:
         raise InputError(f"{where} is empty: there is no text in it.")
-    only, times = shortened(ranked.vocabulary[0]), f"{tally.total:,} times" if tally.total > 1 else "once"
-    raise InputError(f"{where} leaves nothing to predict: the part to train on is {only}, {times}, and nothing else.")
+    only, times = (
+        shortened(ranked.vocabulary[0]),
+        f"{tally.total:,} times" if tally.total > 1 else "once",
+    )
+    raise InputError(
+        f"{where} leaves nothing to predict: the part to train on is {only}, {times}, and nothing else."
+    )

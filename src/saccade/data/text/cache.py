@@ -1,8 +1,9 @@
 """Corpora kept on disk: a folder each, named by a hash of the text and of how it was tokenised.
 
-A folder appears whole. If two processes build the same corpus at once, the second overwrites the first with identical files.
-The text is hashed whole, about a second for a gigabyte, once in a process as long as size and times of its files stay the same, and
-every file of a kept corpus each time. So a single changed letter is found: another text is another corpus, and a damaged folder is
+A folder appears whole. If two processes build the same corpus at once, the second overwrites the
+first with identical files. The text is hashed whole, about a second for a gigabyte, once in a
+process as long as size and times of its files stay the same, and every file of a kept corpus each
+time. So a single changed letter is found: another text is another corpus, and a damaged folder is
 made anew.
 """
 
@@ -29,7 +30,9 @@ _temporary: tempfile.TemporaryDirectory[str] | None = None
 
 
 def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
-    """Where corpora are kept: the folder given, else the user's own, else one that goes when the process ends."""
+    """Where corpora are kept: the folder given, else the user's own, else one that goes when the
+    process ends.
+    """
     global _temporary
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise InputError(f"`cache` must be a folder; got {shortened(cache)}.")
@@ -47,7 +50,9 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
 
 
 _SETTLED = 2_000_000_000  # nanoseconds: a file changed less than this ago may change again without a new time or size
-_known_hashes: dict[tuple[tuple[str, int, int, int, int], ...], str] = {}  # by what the system says of the files
+_known_hashes: dict[
+    tuple[tuple[str, int, int, int, int], ...], str
+] = {}  # by what the system says of the files
 
 
 def content_hash(files: Sequence[Path]) -> str:
@@ -60,7 +65,9 @@ def content_hash(files: Sequence[Path]) -> str:
     for path in files:
         total.update(_file_hash(path))
     if _stats(files) != before:
-        raise InputError(f"{files[0]} is being changed while it is read; try again when it is done.")
+        raise InputError(
+            f"{files[0]} is being changed while it is read; try again when it is done."
+        )
     if is_settled:
         _known_hashes[before] = total.hexdigest()
     return total.hexdigest()
@@ -71,7 +78,9 @@ def corpus_key(content: str, settings: dict[str, Any]) -> str:
 
 
 def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """What is known about the corpus in `folder`, which is made by `make` if it is not there or damaged."""
+    """What is known about the corpus in `folder`, which is made by `make` if it is not there or
+    damaged.
+    """
     about = _read_about(folder)
     if about is not None:
         return about
@@ -123,7 +132,8 @@ def _stats(files: Sequence[Path]) -> tuple[tuple[str, int, int, int, int], ...]:
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
     return tuple(
-        (str(path), stat.st_size, stat.st_dev, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns)) for path, stat in facts
+        (str(path), stat.st_size, stat.st_dev, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns))
+        for path, stat in facts
     )
 
 

@@ -1,15 +1,19 @@
-"""Sequence classes counted in a corpus: each is a query m and a next token n, with P(l|m,n) over the most frequent context tokens.
+"""Sequence classes counted in a corpus: each is a query m and a next token n, with P(l|m,n) over
+the most frequent context tokens.
 
-The paper's classes are named by their next token, which has one query only [tian2023, section 3]; in text a token follows many.
-Some make a copy of the token for each query (1), some give it to one query (2). We do (2), to the query it follows most often, and
-each query takes its next most frequent followers instead: tokens stay those of the text, and all of a query's classes share it.
+The paper's classes are named by their next token, which has one query only [tian2023, section 3];
+in text a token follows many. Some make a copy of the token for each query (1), some give it to one
+query (2). We do (2), to the query it follows most often, and each query takes its next most
+frequent followers instead: tokens stay those of the text, and all of a query's classes share it.
 
-Contexts are read without the tokens that are not kept, as if they were not there; made one token they would outweigh all others.
-`class_weight` is how often the pair (m, n) comes. The vocabulary: kept context tokens, then queries and next tokens not among them.
+Contexts are read without the tokens that are not kept, as if they were not there; made one token
+they would outweigh all others. `class_weight` is how often the pair (m, n) comes. The vocabulary:
+kept context tokens, then queries and next tokens not among them.
 
-Text has no exact zeros beyond those of too little data, so nearly every token is common in the strict sense of `SequenceClasses`.
-`sharp=True` makes the classes what the theory speaks of: a token that is distinct by its counts (`context_law.py`) keeps its
-probability for that next token and loses it for the others of the query; a common one has its mean; the rest are left out.
+Text has no exact zeros beyond those of too little data, so nearly every token is common in the
+strict sense of `SequenceClasses`. `sharp=True` makes the classes what the theory speaks of: a token
+that is distinct by its counts (`context_law.py`) keeps its probability for that next token and
+loses it for the others of the query; a common one has its mean; the rest are left out.
 """
 
 from __future__ import annotations
@@ -35,13 +39,20 @@ def classes_of_corpus(
     if len(set(queries)) < len(queries) or not queries:
         raise InputError("`queries` must name at least one token, and none twice.")
     n_next = checked_count("n_next", n_next)
-    laws = [_law(corpus, query, nexts, window) for query, nexts in _shared_out(corpus, queries, n_next).items()]
+    laws = [
+        _law(corpus, query, nexts, window)
+        for query, nexts in _shared_out(corpus, queries, n_next).items()
+    ]
     rates = np.concatenate([_sharpened(law) if sharp else law.context for law in laws])
-    kept = np.sort(np.argsort(-rates.sum(axis=0), kind="stable")[: checked_count("n_tokens", n_tokens)])
+    kept = np.sort(
+        np.argsort(-rates.sum(axis=0), kind="stable")[: checked_count("n_tokens", n_tokens)]
+    )
     kept = kept[rates[:, kept].any(axis=0)]
     whole = rates[:, kept].any(axis=1)
     if not whole.all():
-        raise InputError("with these settings a class has no context tokens left; raise `n_tokens` or `window`, or lower `n_next`.")
+        raise InputError(
+            "with these settings a class has no context tokens left; raise `n_tokens` or `window`, or lower `n_next`."
+        )
     return _named(corpus, laws, rates[:, kept], kept)
 
 
@@ -65,14 +76,25 @@ def _shared_out(corpus: Corpus, queries: Sequence[int], n_next: int) -> dict[int
 
 
 def _law(corpus: Corpus, query: int, nexts: list[int], window: int) -> ContextLaw:
-    return counted_context_law(corpus.train, corpus.bigrams, query, window=window, next_tokens=nexts, names=corpus.vocabulary)
+    return counted_context_law(
+        corpus.train,
+        corpus.bigrams,
+        query,
+        window=window,
+        next_tokens=nexts,
+        names=corpus.vocabulary,
+    )
 
 
 def _sharpened(law: ContextLaw) -> NDArray[np.float64]:
-    return np.where(law.distinct(), law.context, 0) + np.where(law.common(), law.context.mean(axis=0), 0)
+    return np.where(law.distinct(), law.context, 0) + np.where(
+        law.common(), law.context.mean(axis=0), 0
+    )
 
 
-def _named(corpus: Corpus, laws: list[ContextLaw], rates: NDArray[np.float64], kept: NDArray[np.intp]) -> SequenceClasses:
+def _named(
+    corpus: Corpus, laws: list[ContextLaw], rates: NDArray[np.float64], kept: NDArray[np.intp]
+) -> SequenceClasses:
     number = {int(token): i for i, token in enumerate(kept)}
 
     def own_id(token: int) -> int:

@@ -1,8 +1,9 @@
 """Real text as token ids: `corpus("wikitext-2")`, or any file or folder.
 
-The text is tokenised once, kept as memory-mapped ids in the user's cache and known by a hash, so that a corpus may be larger than
-memory and is there at once the second time. Its statistics are those the theory needs: frequencies, pairs, the Markov chain, and
-which tokens stand before a query and its next token.
+The text is tokenised once, kept as memory-mapped ids in the user's cache and known by a hash, so
+that a corpus may be larger than memory and is there at once the second time. Its statistics are
+those the theory needs: frequencies, pairs, the Markov chain, and which tokens stand before a query
+and its next token.
 
 | step                             | file                                            |
 |----------------------------------|-------------------------------------------------|
@@ -58,10 +59,12 @@ def corpus(
 ) -> Corpus:
     """The text `source` as token ids.
 
-    `source`: "sotu", "wikitext-2", "wikitext-103", "tinystories" or the path of a file or folder (see `sources.py`).
-    `tokenizer`: "word", "bpe", "character", or any tokenizer of the `tokenizers` library (see `tokenisers.py`).
-    `n_vocab`: at most this many tokens; the rarest become one, `<unk>`. Byte pairs are merged up to this number, by default 8192.
-    `column`: where `.jsonl` and Parquet files hold their text. `cache`: a folder for the ids instead of the user's cache.
+    `source`: "sotu", "wikitext-2", "wikitext-103", "tinystories" or the path of a file or folder
+    (see `sources.py`). `tokenizer`: "word", "bpe", "character", or any tokenizer of the
+    `tokenizers` library (see `tokenisers.py`). `n_vocab`: at most this many tokens; the rarest
+    become one, `<unk>`. Byte pairs are merged up to this number, by default 8192. `column`: where
+    `.jsonl` and Parquet files hold their text. `cache`: a folder for the ids instead of the user's
+    cache.
     """
     n_vocab = None if n_vocab is None else checked_count("n_vocab", n_vocab, low=2)
     found = found_source(source, column)
@@ -69,7 +72,9 @@ def corpus(
     home = cache_folder(cache)
     key = corpus_key(content_hash(found.files), _settings(found, tokeniser, n_vocab))
     about = kept_folder(home / key, lambda folder: _built(folder, found, tokeniser, n_vocab))
-    return Corpus(name=found.name, hash=key, tokenizer=tokeniser.name, folder=home / key, about=about)
+    return Corpus(
+        name=found.name, hash=key, tokenizer=tokeniser.name, folder=home / key, about=about
+    )
 
 
 def _settings(source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> dict[str, Any]:
@@ -85,11 +90,17 @@ def _settings(source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> dict
     }
 
 
-def _built(folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> dict[str, Any]:
+def _built(
+    folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: int | None
+) -> dict[str, Any]:
     ranked = build_corpus(folder, source, tokeniser, n_vocab)
     with draft_file(folder, "count.npy") as file:
         np.save(file, ranked.count)
-    return {"vocabulary": ranked.vocabulary, "tokenizer": tokeniser.name, "saved": tokeniser.saved()}
+    return {
+        "vocabulary": ranked.vocabulary,
+        "tokenizer": tokeniser.name,
+        "saved": tokeniser.saved(),
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +115,8 @@ class Corpus:
     | `bigrams`     | token, next_token | how often one follows the other in `train`, a ring                                  |
     | `hash`        |                   | of the text and of how it was tokenised                                             |
 
-    Words and characters have a token `<unk>` even where no text needed it: `encode` may meet others.
+    Words and characters have a token `<unk>` even where no text needed it: `encode` may meet
+    others.
     """
 
     name: str
@@ -140,38 +152,64 @@ class Corpus:
 
     @cached_property
     def bigrams(self) -> csr_array:
-        """Counts (token, next_token) of pairs in `train`, whose last token is followed by its first (see `markov_text.py`)."""
+        """Counts (token, next_token) of pairs in `train`, whose last token is followed by its first
+        (see `markov_text.py`).
+        """
         return pairs_of_ring(self.train, self.n_vocab, kept=self.folder / "bigrams.npz")
 
     def chain(self, n_vocab: int = 64) -> MarkovChain:
-        """The Markov chain of the most frequent tokens, the rest as `<other>`; it equals `MarkovChain.from_tokens` of the words.
+        """The Markov chain of the most frequent tokens, the rest as `<other>`; it equals
+        `MarkovChain.from_tokens` of the words.
 
-        Its law is the share of the tokens. The sign of the Focus-and-Dilution rate follows from both:
-        `saccade.theory.focus_and_dilution.focus_rate(stationary=chain.stationary, transition=chain.transition)`.
+        Its law is the share of the tokens. The sign of the Focus-and-Dilution rate follows from
+        both: `saccade.theory.focus_and_dilution.focus_rate(stationary=chain.stationary,
+        transition=chain.transition)`.
         """
-        return chain_of_pairs(self.bigrams, self.vocabulary, n_vocab, name=f"{self.name}-{self.tokenizer}")
+        return chain_of_pairs(
+            self.bigrams, self.vocabulary, n_vocab, name=f"{self.name}-{self.tokenizer}"
+        )
 
     def context_law(self, query: str | int, *, window: int = 32, n_next: int = 8) -> ContextLaw:
-        """What stands before a query token m, by the token n that follows it: P(l|m,n); see `context_law.py`."""
+        """What stands before a query token m, by the token n that follows it: P(l|m,n); see
+        `context_law.py`.
+        """
         from saccade.data.text.context_law import counted_context_law
 
         n_next = checked_count("n_next", n_next)
         return counted_context_law(
-            self.train, self.bigrams, self.id_of(query), window=window, next_tokens=n_next, names=self.vocabulary
+            self.train,
+            self.bigrams,
+            self.id_of(query),
+            window=window,
+            next_tokens=n_next,
+            names=self.vocabulary,
         )
 
     def classes(
-        self, queries: int | Sequence[str | int] = 4, *, window: int = 32, n_next: int = 4, n_tokens: int = 256, sharp: bool = False
+        self,
+        queries: int | Sequence[str | int] = 4,
+        *,
+        window: int = 32,
+        n_next: int = 4,
+        n_tokens: int = 256,
+        sharp: bool = False,
     ) -> SequenceClasses:
-        """Sequence classes (query m, next token n) with P(l|m,n), for the Scan-and-Snap engines; see `classes.py`.
+        """Sequence classes (query m, next token n) with P(l|m,n), for the Scan-and-Snap engines;
+        see `classes.py`.
 
         `queries`: tokens, or how many of the most frequent.
         """
         from saccade.data.text.classes import classes_of_corpus
 
-        named = range(checked_count("queries", queries, high=self.n_vocab)) if isinstance(queries, int) else queries
+        named = (
+            range(checked_count("queries", queries, high=self.n_vocab))
+            if isinstance(queries, int)
+            else queries
+        )
         chosen = [self.id_of(query) for query in named]
-        return classes_of_corpus(self, chosen, window=window, n_next=n_next, n_tokens=n_tokens, sharp=sharp)
+        return classes_of_corpus(
+            self, chosen, window=window, n_next=n_next, n_tokens=n_tokens, sharp=sharp
+        )
 
     def windows(
         self,
@@ -183,7 +221,8 @@ class Corpus:
         stride: int | None = None,
         prior: ArrayLike | None = None,
     ) -> Windows:
-        """Windows of `train` for the pairwise model: `n_context` tokens, then a query, then the token to predict; see `windows.py`.
+        """Windows of `train` for the pairwise model: `n_context` tokens, then a query, then the
+        token to predict; see `windows.py`.
 
         | argument    | meaning                                                                                      |
         |-------------|----------------------------------------------------------------------------------------------|
@@ -196,29 +235,47 @@ class Corpus:
         from saccade.data.text.windows import windows_of_corpus
 
         return windows_of_corpus(
-            self, n_context=n_context, n_windows=n_windows, seed=seed, sample=sample, stride=stride, prior=prior
+            self,
+            n_context=n_context,
+            n_windows=n_windows,
+            seed=seed,
+            sample=sample,
+            stride=stride,
+            prior=prior,
         )
 
     def id_of(self, token: str | int) -> int:
         """The id of a token; an id stays what it is."""
-        if isinstance(token, int | np.integer) and not isinstance(token, bool) and 0 <= token < self.n_vocab:
+        if (
+            isinstance(token, int | np.integer)
+            and not isinstance(token, bool)
+            and 0 <= token < self.n_vocab
+        ):
             return int(token)
         if isinstance(token, str) and token in self._number:
             return self._number[token]
         near = difflib.get_close_matches(str(token), self.vocabulary[:5000], n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{shortened(token)} is not a token of {self.name}, nor an id from 0 to {self.n_vocab - 1}.{hint}")
+        raise InputError(
+            f"{shortened(token)} is not a token of {self.name}, nor an id from 0 to {self.n_vocab - 1}.{hint}"
+        )
 
     def encode(self, text: str) -> NDArray[np.unsignedinteger]:
         """Token ids of a text, tokenised as the corpus was."""
         if not isinstance(text, str):
             raise InputError(f"`text` must be a string; got {shortened(text)}.")
         tokens, unknown = self._tokeniser.tokens(text), self._number.get(UNKNOWN, 0)
-        return np.fromiter((self._number.get(token, unknown) for token in tokens), self.train.dtype, len(tokens))
+        return np.fromiter(
+            (self._number.get(token, unknown) for token in tokens), self.train.dtype, len(tokens)
+        )
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of token ids: words with a blank between them, characters and byte pairs as they were."""
-        return self._tokeniser.joined([self.vocabulary[self.id_of(number)] for number in np.asarray(ids).ravel().tolist()])
+        """The text of token ids: words with a blank between them, characters and byte pairs as they
+        were.
+        """
+        return self._tokeniser.joined(
+            [self.vocabulary[self.id_of(number)] for number in np.asarray(ids).ravel().tolist()]
+        )
 
     @cached_property
     def _number(self) -> dict[str, int]:

@@ -1,6 +1,8 @@
-"""Files as streams of text: plain text, JSON lines and Parquet, one piece at a time, so that a file may be larger than memory.
+"""Files as streams of text: plain text, JSON lines and Parquet, one piece at a time, so that a file
+may be larger than memory.
 
-A piece is a whole document, or a part of a long one that ends with a line, or a word where a line is too long. What a document is:
+A piece is a whole document, or a part of a long one that ends with a line, or a word where a line
+is too long. What a document is:
 
 | file       | document                                                                                    |
 |------------|---------------------------------------------------------------------------------------------|
@@ -8,7 +10,8 @@ A piece is a whole document, or a part of a long one that ends with a line, or a
 | `.parquet` | a row: its text column                                                                      |
 | any other  | what stands between lines `<|endoftext|>`, if the first megabyte has one; else the whole file |
 
-Text is UTF-8. A byte-order mark is dropped, any newline is read as one, documents end with a newline.
+Text is UTF-8. A byte-order mark is dropped, any newline is read as one, documents end with a
+newline.
 """
 
 from __future__ import annotations
@@ -25,9 +28,13 @@ from saccade.records.expansion import check_expansion
 from saccade.records.json_files import parsed_json
 
 END_OF_TEXT = "<|endoftext|>"
-PIECE = 2**16  # characters of a piece: small beside the batches that tokenisers take, large beside a line
+PIECE = (
+    2**16
+)  # characters of a piece: small beside the batches that tokenisers take, large beside a line
 _READ = 2**20
-_MOST_OF_A_DOCUMENT = 2**25  # characters of one that is held whole: a row, or what stands between two ends of text
+_MOST_OF_A_DOCUMENT = (
+    2**25
+)  # characters of one that is held whole: a row, or what stands between two ends of text
 _OF_A_ROW = 8  # bytes of memory that a row takes at least
 _ROWS = 1024  # of Parquet at once, or fewer if they are long
 _END_LINE = re.compile(r"^[ \t]*<\|endoftext\|>[ \t]*\n?", re.MULTILINE)
@@ -63,7 +70,9 @@ def _of_rows(rows: Iterator[str]) -> Iterator[Piece]:
 
 
 def _clean(text: str) -> str:
-    """Rows may hold what a file of text may not: NUL is read as a blank, half a surrogate pair as a question mark."""
+    """Rows may hold what a file of text may not: NUL is read as a blank, half a surrogate pair as a
+    question mark.
+    """
     if "\0" in text or "\r" in text:
         text = text.replace("\0", " ").replace("\r\n", "\n").replace("\r", "\n")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -116,7 +125,9 @@ def _check_length(path: Path, length: int) -> None:
 
 
 def _cut(chunks: Iterator[str]) -> Iterator[Piece]:
-    """One document in pieces of about PIECE characters, each up to the end of a line if one ends there, else of a word."""
+    """One document in pieces of about PIECE characters, each up to the end of a line if one ends
+    there, else of a word.
+    """
     begins, rest = True, ""
     for chunk in chunks:
         rest = rest + chunk
@@ -151,7 +162,9 @@ def _chunks(path: Path) -> Iterator[str]:
 
 
 def _why_not_text(path: Path) -> str:
-    """The first byte that is not text, by reading the file again: only then are offsets those of the file."""
+    """The first byte that is not text, by reading the file again: only then are offsets those of
+    the file.
+    """
     decoder, offset = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as file:
         mark = _MARKS.get(file.read(2))
@@ -180,7 +193,9 @@ def _wrong_byte(path: Path, byte: int, offset: int) -> str:
 def _json_rows(path: Path, column: str) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(iter(lambda: file.readline(_MOST_OF_A_DOCUMENT + 1), ""), start=1):
+            for number, line in enumerate(
+                iter(lambda: file.readline(_MOST_OF_A_DOCUMENT + 1), ""), start=1
+            ):
                 _check_length(path, len(line))
                 if line.strip():
                     yield _text_of_row(path, number, _parsed(path, number, line), column)
@@ -192,15 +207,25 @@ def _parsed(path: Path, number: int, line: str) -> Any:
     try:
         return parsed_json(line, object)
     except InputError as error:
-        raise InputError(f"{path}, line {number} is not JSON that can be read ({shortened(line.strip())}): {error}") from None
+        raise InputError(
+            f"{path}, line {number} is not JSON that can be read ({shortened(line.strip())}): {error}"
+        ) from None
 
 
 def _text_of_row(path: Path, number: int, row: Any, column: str) -> str:
     if not isinstance(row, dict) or column not in row:
-        has = f"it has {', '.join(map(str, row))}" if isinstance(row, dict) and row else f"it is {shortened(row)}"
-        raise InputError(f"{path}, line {number} has no column {column!r}; {has}. Name the one that holds text with `column`.")
+        has = (
+            f"it has {', '.join(map(str, row))}"
+            if isinstance(row, dict) and row
+            else f"it is {shortened(row)}"
+        )
+        raise InputError(
+            f"{path}, line {number} has no column {column!r}; {has}. Name the one that holds text with `column`."
+        )
     if not isinstance(row[column], str | None):
-        raise InputError(f"{path}, line {number}: column {column!r} holds {shortened(row[column])}, which is not text.")
+        raise InputError(
+            f"{path}, line {number}: column {column!r} holds {shortened(row[column])}, which is not text."
+        )
     return row[column] or ""
 
 
@@ -220,15 +245,23 @@ def _parquet_rows(path: Path, column: str) -> Iterator[str]:
     except InputError:
         raise
     except (arrow.ArrowException, ValueError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from None
+        raise InputError(
+            f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}."
+        ) from None
 
 
 def _checked_rows(path: Path, file: Any, column: str) -> Iterator[str]:
-    """The texts of a column, as long as they are not far more than the file. A text that many rows share is held once."""
+    """The texts of a column, as long as they are not far more than the file. A text that many rows
+    share is held once.
+    """
     import pyarrow.compute as arrow
 
     n_read, n_stored, about = 0, path.stat().st_size, file.metadata
-    parts = (about.row_group(group).column(place) for group in range(about.num_row_groups) for place in range(about.num_columns))
+    parts = (
+        about.row_group(group).column(place)
+        for group in range(about.num_row_groups)
+        for place in range(about.num_columns)
+    )
     n_bytes = sum(unpacked_size(path, part) for part in parts if part.path_in_schema == column)
     check_expansion(path, n_bytes + _OF_A_ROW * about.num_rows, n_stored)
     rows = min(_ROWS, max(1, _READ * about.num_rows // max(n_bytes, 1)))

@@ -23,26 +23,42 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
     try:
         _connect(ENDPOINT)
         listed = hub.HfApi().list_repo_files(repository, repo_type="dataset")
-        wanted = sorted(file for file in listed if file.startswith(f"{prefix}/{part}-") and file.endswith(".parquet"))
-        paths = tuple(Path(hub.hf_hub_download(repository, file, repo_type="dataset")) for file in wanted)
-    except Exception as error:  # the network and the hub fail in many ways, not all of them OSErrors
+        wanted = sorted(
+            file
+            for file in listed
+            if file.startswith(f"{prefix}/{part}-") and file.endswith(".parquet")
+        )
+        paths = tuple(
+            Path(hub.hf_hub_download(repository, file, repo_type="dataset")) for file in wanted
+        )
+    except (
+        Exception
+    ) as error:  # the network and the hub fail in many ways, not all of them OSErrors
         paths = _fetched_before(repository, prefix, part)
         if not paths:
             raise InputError(_offline(name, repository, error)) from None
     if not paths:
-        raise InputError(f"{repository} on the Hugging Face hub has no files {prefix}/{part}-*.parquet.")
+        raise InputError(
+            f"{repository} on the Hugging Face hub has no files {prefix}/{part}-*.parquet."
+        )
     return paths
 
 
 def _connect(address: str) -> None:
-    """Fail at once where there is no network: the hub's own client tries again for a minute. A proxy is left to it."""
-    if not any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+    """Fail at once where there is no network: the hub's own client tries again for a minute. A
+    proxy is left to it.
+    """
+    if not any(
+        os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    ):
         place = urlsplit(address)
         socket.create_connection((place.hostname or "", place.port or 443), timeout=5).close()
 
 
 def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]:
-    """The same files from the hub's cache: of one snapshot, and all of them, which their names `-00000-of-00003` tell."""
+    """The same files from the hub's cache: of one snapshot, and all of them, which their names
+    `-00000-of-00003` tell.
+    """
     from huggingface_hub.constants import HF_HUB_CACHE
 
     snapshots = Path(HF_HUB_CACHE) / f"datasets--{repository.replace('/', '--')}" / "snapshots"

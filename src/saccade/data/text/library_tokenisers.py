@@ -1,7 +1,8 @@
 """Tokenisers of the `tokenizers` library, and byte pairs merged on the corpus itself.
 
-Byte-pair merges never cross the stretches between blanks, so each stretch is encoded once and looked up afterwards: several times
-faster than encoding all text (benchmarks/tokenising.py). The library is imported on first use.
+Byte-pair merges never cross the stretches between blanks, so each stretch is encoded once and
+looked up afterwards: several times faster than encoding all text (benchmarks/tokenising.py). The
+library is imported on first use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from saccade.places import user_path
 
 UNKNOWN = "<unk>"
 KINDS = ("word", "bpe", "character")
-BPE_VOCAB = 8192  # default number of byte-pair tokens, in the range that small models of small corpora use
+BPE_VOCAB = (
+    8192  # default number of byte-pair tokens, in the range that small models of small corpora use
+)
 _BPE_LEARN = 2**24  # characters of training text that merges are learnt on: more takes minutes
 _BPE_KNOWN = 2**20  # stretches whose tokens are remembered: some hundred megabytes
 _STRETCH = re.compile(r" ?\w+| ?[^\w\s]+|\s")  # every character is in one: text comes back whole
@@ -45,7 +48,9 @@ class Library:
 
     def names(self) -> list[str]:
         numbered = self.tokenizer.get_vocab(with_added_tokens=True)
-        names = [f"<{number}>" for number in range(max(numbered.values(), default=-1) + 1)]  # numbers may have gaps
+        names = [
+            f"<{number}>" for number in range(max(numbered.values(), default=-1) + 1)
+        ]  # numbers may have gaps
         for name, number in numbered.items():
             names[number] = name
         return names
@@ -55,7 +60,9 @@ class Library:
 
     def joined(self, tokens: Sequence[str]) -> str:
         runs = groupby(map(self.tokenizer.token_to_id, tokens), key=lambda number: number is None)
-        return "".join(UNKNOWN * len(list(run)) if unknown else self._decoded(run) for unknown, run in runs)
+        return "".join(
+            UNKNOWN * len(list(run)) if unknown else self._decoded(run) for unknown, run in runs
+        )
 
     def _decoded(self, numbers: Iterable[int]) -> str:
         return self.tokenizer.decode(list(numbers), skip_special_tokens=False)
@@ -65,7 +72,9 @@ class Library:
 
 
 class BytePairs:
-    """Byte pairs merged on the corpus. Merges never cross the stretches between blanks, so each stretch is encoded once."""
+    """Byte pairs merged on the corpus. Merges never cross the stretches between blanks, so each
+    stretch is encoded once.
+    """
 
     name, has_unknown = "bpe", False
 
@@ -84,9 +93,13 @@ class BytePairs:
         from tokenizers import pre_tokenizers, trainers
 
         trainer = trainers.BpeTrainer(
-            vocab_size=self._n_vocab, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+            vocab_size=self._n_vocab,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
         )
-        self._library.tokenizer.train_from_iterator(map(_STRETCH.findall, _beginning(texts, _BPE_LEARN)), trainer)
+        self._library.tokenizer.train_from_iterator(
+            map(_STRETCH.findall, _beginning(texts, _BPE_LEARN)), trainer
+        )
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.uint32]:
         if len(self._place) > _BPE_KNOWN:
@@ -138,7 +151,9 @@ def library_tokeniser(tokenizer: Any) -> Library:
     try:
         return Library(Tokenizer.from_file(str(path)), path.name)
     except Exception as error:  # the library raises bare exceptions
-        raise InputError(f"{path} cannot be read as a tokenizer: {str(error).splitlines()[0]}.") from None
+        raise InputError(
+            f"{path} cannot be read as a tokenizer: {str(error).splitlines()[0]}."
+        ) from None
 
 
 def _copied(tokenizer: Any) -> Any:

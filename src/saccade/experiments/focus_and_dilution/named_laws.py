@@ -1,4 +1,5 @@
-"""Lazy chains as a user names them: the settings `laws` and `stays` of the experiments on stages and critical points.
+"""Lazy chains as a user names them: the settings `laws` and `stays` of the experiments on stages
+and critical points.
 
 | a law                | is                                                                        |
 |----------------------|---------------------------------------------------------------------------|
@@ -26,7 +27,9 @@ FORMS = "paper, zipf-6, '0.6 of 4' (token 0 has 0.6, the others share the rest e
 
 
 class EqualLow(NamedTuple):
-    """Token 0 of mass `high`, the other `n_vocab` - 1 tokens alike, and the chance of repeating the last token."""
+    """Token 0 of mass `high`, the other `n_vocab` - 1 tokens alike, and the chance of repeating the
+    last token.
+    """
 
     high: float
     n_vocab: int
@@ -47,12 +50,16 @@ class EqualLow(NamedTuple):
 
 
 def lazy_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
-    """A lazy chain for each law, by its name; with its stay where a law comes twice. Tokens go from frequent to rare."""
+    """A lazy chain for each law, by its name; with its stay where a law comes twice. Tokens go from
+    frequent to rare.
+    """
     found = {name: _chain(law, stay) for name, (law, stay) in _named(laws, stays).items()}
     for name, chain in found.items():
         falls = np.diff(chain.stationary)
         if falls.max() > 1e-12 or falls.min() > -1e-12:
-            raise InputError(f"`laws` must list tokens from frequent to rare, and not all equal; got {shortened(name)}.")
+            raise InputError(
+                f"`laws` must list tokens from frequent to rare, and not all equal; got {shortened(name)}."
+            )
     return found
 
 
@@ -71,7 +78,9 @@ def equal_low_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, E
     """The same where only such laws will do."""
     chains, found = lazy_chains(laws, stays), equal_low_among(laws, stays)
     if others := [name for name in chains if name not in found]:
-        raise InputError(f"`laws` must have equally frequent rare tokens here, as in '0.6 of 4'; got {shortened(others[0])}.")
+        raise InputError(
+            f"`laws` must have equally frequent rare tokens here, as in '0.6 of 4'; got {shortened(others[0])}."
+        )
     return found
 
 
@@ -82,10 +91,14 @@ def _equal_low(law: str, stay: float) -> EqualLow | None:
 
 def _named(laws: Sequence[str], stays: Sequence[float]) -> dict[str, tuple[str, float]]:
     if len(stays) not in (1, len(laws)):
-        raise InputError(f"`stays` must have one value for each of `laws`, or one for all; got {len(stays)} for {len(laws)}.")
+        raise InputError(
+            f"`stays` must have one value for each of `laws`, or one for all; got {len(stays)} for {len(laws)}."
+        )
     pairs = list(zip(laws, [*stays] * (len(laws) if len(stays) == 1 else 1), strict=True))
     if len(set(pairs)) < len(pairs):
-        raise InputError("`laws` must not list the same frequencies with the same stay twice: it would be the same run.")
+        raise InputError(
+            "`laws` must not list the same frequencies with the same stay twice: it would be the same run."
+        )
     twice = {law for law in laws if list(laws).count(law) > 1}
     return {f"{law}, stay {stay:g}" if law in twice else law: (law, stay) for law, stay in pairs}
 

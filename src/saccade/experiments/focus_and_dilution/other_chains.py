@@ -1,11 +1,12 @@
 """The stages come in the same order in all chains with the same stationary distribution.
 
-Follows the population flow on chains that share one stationary distribution: lazy, Metropolis, lazy Metropolis, and random ones.
-Expect: condensation, focus, dilution, a new direction, in this order in every chain; condensation at the same rate μ₀ in all, since
-it depends on the stationary distribution only; focus at each chain's own rate c; the same first focus where c > 0.
-Random chains need not have c > 0; attention then turns away first, in the same order of stages. One claim says that all have c > 0,
-and is expected to fail. The replication is compared to two units of its last digit, since it read a sample near that norm; this was
-set after one unit had been missed.
+Follows the population flow on chains that share one stationary distribution: lazy, Metropolis, lazy
+Metropolis, and random ones. Expect: condensation, focus, dilution, a new direction, in this order
+in every chain; condensation at the same rate μ₀ in all, since it depends on the stationary
+distribution only; focus at each chain's own rate c; the same first focus where c > 0. Random chains
+need not have c > 0; attention then turns away first, in the same order of stages. One claim says
+that all have c > 0, and is expected to fail. The replication is compared to two units of its last
+digit, since it read a sample near that norm; this was set after one unit had been missed.
 """
 
 from __future__ import annotations
@@ -41,17 +42,31 @@ from saccade.theory.focus_and_dilution.statements import (
 
 STAGES = ("condensation", "focus", "dilution", "new direction")
 READ_AT = 0.3  # norm of the query matrix at which the first focus is read
-# Attention of each query on token 0 at that norm, the paper's frequencies, four kinds of chain: from an independent replication.
+# Attention of each query on token 0 at that norm, the paper's frequencies, four kinds of chain:
+# from an independent replication.
 REPLICATED_FOCUS = (0.802, 0.762, 0.753, 0.751)
 OPEN = 0.1  # second singular value of the embedding over the first: a new direction
 SMALL = 1e-5  # size of the starts from which rates are measured
-LOOSE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}  # for times of events, which are then right to 1e-6
+LOOSE: dict[str, Any] = {
+    "rtol": 1e-8,
+    "atol": 1e-10,
+}  # for times of events, which are then right to 1e-6
 VARIABLES = {
     "c": Variable("chain", "1/time", "predicted rate of focus"),
-    "stage_time": Variable("chain stage", STEPS, "when each stage begins, from a small random start"),
-    "focus": Variable("chain token", "1", "attention of each query on token 0 when the query matrix has norm 0.3"),
-    "condensation_rate": Variable("chain", "1/time", "growth rate of the embedding's first singular value from a start of 1e-5"),
-    "focus_rate": Variable("chain", "1/time", "growth rate of queries along the direction from the unigram point"),
+    "stage_time": Variable(
+        "chain stage", STEPS, "when each stage begins, from a small random start"
+    ),
+    "focus": Variable(
+        "chain token", "1", "attention of each query on token 0 when the query matrix has norm 0.3"
+    ),
+    "condensation_rate": Variable(
+        "chain",
+        "1/time",
+        "growth rate of the embedding's first singular value from a start of 1e-5",
+    ),
+    "focus_rate": Variable(
+        "chain", "1/time", "growth rate of queries along the direction from the unigram point"
+    ),
 }
 
 
@@ -104,12 +119,17 @@ def _followed(chain: saccade.MarkovChain, *, settings: Settings) -> dict[str, An
 
 def _stage_times(run: xr.Dataset, chain: saccade.MarkovChain, queries: fits.Array) -> list[float]:
     t, on_frequent, embedding = run.time.values, run.attention.values[:, :, 0], run.embedding.values
-    half, norm = theory.embedding_norm(stationary=chain.stationary) / 2, np.linalg.norm(embedding, axis=(1, 2))
+    half, norm = (
+        theory.embedding_norm(stationary=chain.stationary) / 2,
+        np.linalg.norm(embedding, axis=(1, 2)),
+    )
     values = singular_values(embedding)
     condensed = fits.first_index(norm, half)
     linear = stages.linear_end(stages.along(run, condensed))
     way = np.sign(on_frequent[fits.first_index(queries, READ_AT), 0] - chain.stationary[0])
-    turns = [fits.peak_time(t, way * on_frequent[:, query], linear) for query in range(1, chain.n_vocab)]
+    turns = [
+        fits.peak_time(t, way * on_frequent[:, query], linear) for query in range(1, chain.n_vocab)
+    ]
     return [
         fits.reaching_time(t, norm, half),
         fits.reaching_time(t, queries, 3 * queries[0]),
@@ -120,11 +140,20 @@ def _stage_times(run: xr.Dataset, chain: saccade.MarkovChain, queries: fits.Arra
 
 def _rates(chain: saccade.MarkovChain) -> dict[str, float]:
     pi = chain.stationary
-    t1 = np.log(theory.embedding_norm(stationary=pi) / SMALL) / theory.condensation_rate(stationary=pi)
-    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.Embedded(init_scale=SMALL)).isel(seed=0)
-    top, path = singular_values(run.embedding.values)[:, 0], stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400))
+    t1 = np.log(theory.embedding_norm(stationary=pi) / SMALL) / theory.condensation_rate(
+        stationary=pi
+    )
+    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.Embedded(init_scale=SMALL)).isel(
+        seed=0
+    )
+    top, path = (
+        singular_values(run.embedding.values)[:, 0],
+        stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400)),
+    )
     return {
-        "condensation_rate": fits.growth_rate(run.time.values, top, stages.condensation_window(top, pi)),
+        "condensation_rate": fits.growth_rate(
+            run.time.values, top, stages.condensation_window(top, pi)
+        ),
         "focus_rate": fits.growth_rate(path.time, path.query_size, stages.attention_window(path)),
     }
 
@@ -134,7 +163,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     mu_0 = theory.condensation_rate(stationary=settings.stationary)
     disorder = ~np.all(np.diff(record.stage_time.values, axis=1) > 0, axis=1)
     yield case.none(OTHER_CHAINS, f"{', '.join(STAGES)} follow in this order", disorder)
-    yield case.near(THEOREM_3_2, "rate of condensation, furthest chain", record.condensation_rate, mu_0, relative=0.005)
+    yield case.near(
+        THEOREM_3_2,
+        "rate of condensation, furthest chain",
+        record.condensation_rate,
+        mu_0,
+        relative=0.005,
+    )
     gap = np.abs(record.focus_rate.values / np.abs(c) - 1)
     yield case.at_most(
         ATTENTION_RATE,
@@ -143,10 +178,14 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         0.005,
         sentence="Chains with the same token frequencies focus at different rates, each at the rate that its transitions predict.",
     )
-    shares = {base: float(base) ** -1 / sum(float(base) ** -k for k in range(1, 5)) for base in (2, 4)}
+    shares = {
+        base: float(base) ** -1 / sum(float(base) ** -k for k in range(1, 5)) for base in (2, 4)
+    }
     forms: Any = {"number": "2.6", "printed": shares[2], "corrected": shares[4], "within": 0.005}
     published = case.but(given=[_as_replicated(settings)], against=PUBLISHED)
-    yield published.erratum(FIG_2, "share of the most frequent token", settings.stationary[0], **forms)
+    yield published.erratum(
+        FIG_2, "share of the most frequent token", settings.stationary[0], **forms
+    )
     yield from _replicated(record, case.but(against=REPLICATION), _as_replicated(settings))
 
 
@@ -156,7 +195,10 @@ def _as_replicated(settings: Settings) -> Condition:
 
 
 def _replicated(record: xr.Dataset, case: Case, usual: Condition) -> Iterator[Claim]:
-    c, random = record.c.values, np.array([str(name).startswith("random") for name in record.chain.values])
+    c, random = (
+        record.c.values,
+        np.array([str(name).startswith("random") for name in record.chain.values]),
+    )
     same = case.but(given=[usual])
     yield case.none(
         SIGN_RULE,
@@ -180,27 +222,54 @@ def _replicated(record: xr.Dataset, case: Case, usual: Condition) -> Iterator[Cl
 
 def table(record: xr.Dataset) -> list[Mapping[str, Any]]:
     mu_0 = theory.condensation_rate(stationary=EXPERIMENT.settings_of(record).stationary)
-    times = {f"time_of_{stage.replace(' ', '_')}": record.stage_time.sel(stage=stage, drop=True) for stage in STAGES}
-    focus = {f"focus_of_query_{query}": record.focus.isel(token=query) for query in range(record.sizes["token"])}
-    return cell_rows(record[["c", "focus_rate", "condensation_rate"]].assign(mu_0=mu_0, **times, **focus))
+    times = {
+        f"time_of_{stage.replace(' ', '_')}": record.stage_time.sel(stage=stage, drop=True)
+        for stage in STAGES
+    }
+    focus = {
+        f"focus_of_query_{query}": record.focus.isel(token=query)
+        for query in range(record.sizes["token"])
+    }
+    return cell_rows(
+        record[["c", "focus_rate", "condensation_rate"]].assign(mu_0=mu_0, **times, **focus)
+    )
 
 
 def panels(record: xr.Dataset) -> Layout:
-    settings, c, places = EXPERIMENT.settings_of(record), record.c.values, np.arange(record.sizes["chain"])
+    settings, c, places = (
+        EXPERIMENT.settings_of(record),
+        record.c.values,
+        np.arange(record.sizes["chain"]),
+    )
     ticks = {float(place): str(name) for place, name in enumerate(record.chain.values)}
     share, mu_0 = settings.stationary[0], theory.condensation_rate(stationary=settings.stationary)
-    times = [Line(places, record.stage_time.sel(stage=stage), stage, POINTS, i) for i, stage in enumerate(STAGES)]
+    times = [
+        Line(places, record.stage_time.sel(stage=stage), stage, POINTS, i)
+        for i, stage in enumerate(STAGES)
+    ]
     rates = [
         Line(places, record.condensation_rate / mu_0, "condensation, μ₀", POINTS, 0),
         Line(places, record.focus_rate / np.abs(c), "focus, |c|", RINGS, 1),
     ]
     focus = []
-    for tone, (chosen, label) in enumerate(((c > 0, "chains with c > 0"), (c < 0, "chains with c < 0"))):
+    for tone, (chosen, label) in enumerate(
+        ((c > 0, "chains with c > 0"), (c < 0, "chains with c < 0"))
+    ):
         names = [f"{chosen.sum()} {label}"] + [""] * len(c)
         tilts = record.focus.values[chosen] - share
-        focus += [Line(np.arange(len(tilt)), tilt, name, tone=tone) for tilt, name in zip(tilts, names)]
+        focus += [
+            Line(np.arange(len(tilt)), tilt, name, tone=tone) for tilt, name in zip(tilts, names)
+        ]
     if _as_replicated(settings).holds:
-        focus.append(Line(np.arange(len(REPLICATED_FOCUS)), np.array(REPLICATED_FOCUS) - share, "replication", RINGS, None))
+        focus.append(
+            Line(
+                np.arange(len(REPLICATED_FOCUS)),
+                np.array(REPLICATED_FOCUS) - share,
+                "replication",
+                RINGS,
+                None,
+            )
+        )
     return [
         Lines("when stages begin", "", "time", times, "y", ticks=ticks),
         Lines(

@@ -1,4 +1,6 @@
-"""What Fig. 2 shows of a run: group losses, cosines of rows, principal components, attention maps, and the sizes of embeddings."""
+"""What Fig. 2 shows of a run: group losses, cosines of rows, principal components, attention maps,
+and the sizes of embeddings.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ ROWS = 24  # of each matrix that the cosine maps show
 RISE = 0.02  # above its share: attention has begun to rise
 
 
-def seen(run: xr.Dataset, chain: saccade.MarkovChain, sequences: int, n_context: int) -> dict[str, Any]:
+def seen(
+    run: xr.Dataset, chain: saccade.MarkovChain, sequences: int, n_context: int
+) -> dict[str, Any]:
     """One run of a chain over time, and its events."""
     weights = weights_of(run)
     embedding = weights.embedding
@@ -31,11 +35,20 @@ def seen(run: xr.Dataset, chain: saccade.MarkovChain, sequences: int, n_context:
         "attention": run.attention.values,
         "probe_attention": probe_attention(weights),
         "loss": run.loss.values,
-        "group_loss": np.array([group_loss(Weights(*(part[k] for part in weights)), data) for k in range(len(embedding))]),
+        "group_loss": np.array(
+            [
+                group_loss(Weights(*(part[k] for part in weights)), data)
+                for k in range(len(embedding))
+            ]
+        ),
         "row_norm": np.linalg.norm(embedding, axis=-1),
-        "off_first": np.linalg.norm(embedding - np.einsum("tim,tm,tn->tin", embedding, towards, towards), axis=-1),
+        "off_first": np.linalg.norm(
+            embedding - np.einsum("tim,tm,tn->tin", embedding, towards, towards), axis=-1
+        ),
         "second": values[:, 1] / values[:, 0],
-        "row_cosine": np.array([[mean_cosine(part[k]) for part in weights] for k in range(len(embedding))]),
+        "row_cosine": np.array(
+            [[mean_cosine(part[k]) for part in weights] for k in range(len(embedding))]
+        ),
         "top_share": np.array([top_share(query) for query in weights.query]),
     }
     path = Path(
@@ -52,7 +65,9 @@ def seen(run: xr.Dataset, chain: saccade.MarkovChain, sequences: int, n_context:
 def probe_attention(weights: Weights) -> Array:
     """Attention in a context that holds every token once (time, query, token)."""
     n_vocab = weights.embedding.shape[-2]
-    logits = (weights.embedding @ weights.query) @ np.swapaxes(weights.embedding @ weights.key, -1, -2)
+    logits = (weights.embedding @ weights.query) @ np.swapaxes(
+        weights.embedding @ weights.key, -1, -2
+    )
     return class_attention(logits, np.full(n_vocab, 1 / n_vocab))
 
 
@@ -77,7 +92,9 @@ def mean_cosine(matrix: Array) -> float:
 
 
 def top_share(matrix: Array) -> float:
-    """By power iteration: it is exact where one direction dominates, and too small by little where none does."""
+    """By power iteration: it is exact where one direction dominates, and too small by little where
+    none does.
+    """
     matrix, along = matrix.astype(np.float64), np.ones(matrix.shape[1])
     for _ in range(30):
         along = matrix.T @ (matrix @ along)
@@ -86,8 +103,9 @@ def top_share(matrix: Array) -> float:
 
 
 def components(embedding: Array) -> tuple[Array, float]:
-    """Embeddings (time, token, width) in the plane of the first two principal components of all of them together, with an
-    embedding of length zero at the origin; and the share of their variance that lies in that plane.
+    """Embeddings (time, token, width) in the plane of the first two principal components of all of
+    them together, with an embedding of length zero at the origin; and the share of their variance
+    that lies in that plane.
     """
     snapshots = embedding.reshape(-1, embedding.shape[-1]).astype(np.float64)
     _, values, directions = np.linalg.svd(snapshots - snapshots.mean(axis=0), full_matrices=False)
@@ -96,7 +114,9 @@ def components(embedding: Array) -> tuple[Array, float]:
 
 
 def plane_length_and_angle(plane: Array) -> Array:
-    """Of each token in a plane (..., token, component): how far it is from the origin, and degrees between it and token 0."""
+    """Of each token in a plane (..., token, component): how far it is from the origin, and degrees
+    between it and token 0.
+    """
     length = np.linalg.norm(plane, axis=-1)
     cosine = np.einsum("...ic,...c->...i", plane, plane[..., 0, :]) / (length * length[..., :1])
     return np.stack([length, np.degrees(np.arccos(np.clip(cosine, -1, 1)))], axis=-1)

@@ -1,7 +1,8 @@
-"""Derivatives of the saturated model's loss by JAX, and how far the formulas of Appendix D are from them.
+"""Derivatives of the saturated model's loss by JAX, and how far the formulas of Appendix D are from
+them.
 
-Three tokens of masses (π₁, (1 - π₁)/2 + δ, (1 - π₁)/2 - δ) on the rank-one manifold, in the coordinates (γ, β, δ); and the whole
-Jacobian for any chain.
+Three tokens of masses (π₁, (1 - π₁)/2 + δ, (1 - π₁)/2 - δ) on the rank-one manifold, in the
+coordinates (γ, β, δ); and the whole Jacobian for any chain.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ FORMULAS = {  # of Appendix D, in the order of `formula_gaps`: the statement, an
     "variations": (stated.LEMMA_D_5, "dA, dp, d ∂L/∂M and d ∂L/∂Φ, largest gap"),
     "J0": (stated.LEMMA_D_6, "J₀, largest gap"),
     "kernel": (stated.PROPOSITION_D_1, "|J₀k| on the kernel, whatever |γ| and |β|"),
-    "range": (stated.PROPOSITION_D_1, "range against kernel, largest product, whatever |γ| and |β|"),
+    "range": (
+        stated.PROPOSITION_D_1,
+        "range against kernel, largest product, whatever |γ| and |β|",
+    ),
     "f1": (stated.LEMMA_D_7, "f₁ and ∂/∂δ of ∂L/∂M, largest gap"),
     "J0 on range": (stated.LEMMA_D_8, "second row of J₀ on its range, largest gap"),
     "J1": (stated.LEMMA_D_9, "J₁, largest gap"),
@@ -49,7 +53,8 @@ class Triple(NamedTuple):
 
 
 class Jet(NamedTuple):
-    """Loss and minus its derivatives of first to third order, at one point: force, its Jacobian, its second differential.
+    """Loss and minus its derivatives of first to third order, at one point: force, its Jacobian,
+    its second differential.
 
     The last of the seven coordinates is the asymmetry.
     """
@@ -61,7 +66,9 @@ class Jet(NamedTuple):
 
 
 class Variations(NamedTuple):
-    """Attention, predictions and both composite gradients at a point, or their derivatives in the seven coordinates (last axis)."""
+    """Attention, predictions and both composite gradients at a point, or their derivatives in the
+    seven coordinates (last axis).
+    """
 
     attention: Array
     prediction: Array
@@ -74,29 +81,42 @@ def jet(triple: Triple, theta: Array, asymmetry: float = 0.0) -> Jet:
     return Jet(*_evaluated(_jet, triple, theta, asymmetry))
 
 
-def variations(triple: Triple, theta: Array, asymmetry: float = 0.0) -> tuple[Variations, Variations]:
+def variations(
+    triple: Triple, theta: Array, asymmetry: float = 0.0
+) -> tuple[Variations, Variations]:
     """The four arrays, and their derivatives."""
     values, slopes = _evaluated(_variations, triple, theta, asymmetry)
     return Variations(*values), Variations(*slopes)
 
 
 def solved(triple: Triple, basis: Array, theta: Array, asymmetry: float = 0.0) -> Array:
-    """The point near θ, along the columns of `basis` from it, where the force has no component along them; by Newton's method."""
+    """The point near θ, along the columns of `basis` from it, where the force has no component
+    along them; by Newton's method.
+    """
     for _ in range(8):
         here = jet(triple, theta, asymmetry)
-        theta = theta - basis @ np.linalg.solve(basis.T @ here.slope[:6, :6] @ basis, basis.T @ here.force[:6])
+        theta = theta - basis @ np.linalg.solve(
+            basis.T @ here.slope[:6, :6] @ basis, basis.T @ here.force[:6]
+        )
     return theta
 
 
 def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Array) -> float:
-    """Change of the loss when rare tokens of any number move apart by `contrast` and the rest follows to the minimum, by Newton's
-    method: γ₁, the mean of γ_l, and β but for its mean and the gap between token 0 and the mean of the others.
+    """Change of the loss when rare tokens of any number move apart by `contrast` and the rest
+    follows to the minimum, by Newton's method: γ₁, the mean of γ_l, and β but for its mean and the
+    gap between token 0 and the mean of the others.
     """
-    setting, scale = Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0), np.array([[state.query_scale]])
+    setting, scale = (
+        Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0),
+        np.array([[state.query_scale]]),
+    )
     basis = np.linalg.qr(np.eye(len(contrast)) - 1 / len(contrast))[0][:, :-1]
 
     def of(z: Any, x: Array) -> Traced:
-        gamma, beta = jnp.append(z[0], z[1] + x), jnp.append(state.beta[0], state.beta[1:] + basis @ z[2:])
+        gamma, beta = (
+            jnp.append(z[0], z[1] + x),
+            jnp.append(state.beta[0], state.beta[1:] + basis @ z[2:]),
+        )
         return saturated.loss(Weights(gamma[:, None], scale, scale, beta[None]), setting)
 
     with jax.enable_x64(True):
@@ -108,7 +128,9 @@ def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Ar
 
 def _evaluated(function: Any, triple: Triple, theta: Array, asymmetry: float) -> Any:
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, function(np.append(theta, asymmetry), Triple(*map(np.float64, triple))))
+        return jax.tree.map(
+            np.asarray, function(np.append(theta, asymmetry), Triple(*map(np.float64, triple)))
+        )
 
 
 def _parts(z: Traced, triple: Triple) -> tuple[Weights, Setting]:
@@ -124,13 +146,17 @@ def _loss(z: Traced, triple: Triple) -> Traced:
 
 @jax.jit
 def _jet(z: Traced, triple: Triple) -> tuple[Traced, ...]:
-    """Forward mode three times over, along all axes at once: it compiles in a third of the time of nested Jacobians."""
+    """Forward mode three times over, along all axes at once: it compiles in a third of the time of
+    nested Jacobians.
+    """
 
     def along(u: Traced, v: Traced, w: Traced) -> tuple[Traced, ...]:
         def once(z: Traced) -> Any:
             return jax.jvp(lambda z: _loss(z, triple), (z,), (u,))
 
-        ((loss, first), (_, second)), (_, (_, third)) = jax.jvp(lambda z: jax.jvp(once, (z,), (v,)), (z,), (w,))
+        ((loss, first), (_, second)), (_, (_, third)) = jax.jvp(
+            lambda z: jax.jvp(once, (z,), (v,)), (z,), (w,)
+        )
         return loss, first, second, third
 
     axes, each = jnp.eye(7), along
@@ -145,19 +171,37 @@ def _variations(z: Traced, triple: Triple) -> tuple[Any, Any]:
     def values(z: Traced) -> tuple[Traced, ...]:
         weights, chain = _parts(z, triple)
         matrices = embedded.composite(weights, 1.0)
-        attention = jax.nn.softmax(saturated.saturated(matrices).attention_logits + jnp.log(chain.stationary), axis=-1)
-        slope = jax.grad(lambda m: embedded.population_loss(saturated.saturated(m), chain))(Composite(*matrices))
-        return attention, jax.nn.softmax(attention @ matrices.decoder, axis=-1), slope.decoder, slope.attention_logits
+        attention = jax.nn.softmax(
+            saturated.saturated(matrices).attention_logits + jnp.log(chain.stationary), axis=-1
+        )
+        slope = jax.grad(lambda m: embedded.population_loss(saturated.saturated(m), chain))(
+            Composite(*matrices)
+        )
+        return (
+            attention,
+            jax.nn.softmax(attention @ matrices.decoder, axis=-1),
+            slope.decoder,
+            slope.attention_logits,
+        )
 
     return values(z), jax.jacfwd(values)(z)
 
 
 def formula_gaps(triple: Triple) -> dict[str, float]:
     """Each formula of Appendix D at the saturated point against JAX: the largest difference."""
-    at, other = theory.saturated_triple(triple.high, triple.stay), theory.saturated_triple(triple.high, triple.stay, span=1.0)
+    at, other = (
+        theory.saturated_triple(triple.high, triple.stay),
+        theory.saturated_triple(triple.high, triple.stay, span=1.0),
+    )
     base = np.append(at.gamma, at.beta)
     here, elsewhere = jet(triple, base), jet(triple, np.append(other.gamma, other.beta))
-    J0, f1, B, J1, f2 = here.slope[:6, :6], here.slope[:6, 6], here.bend[:6, :6, :6], here.bend[:6, :6, 6], here.bend[:6, 6, 6]
+    J0, f1, B, J1, f2 = (
+        here.slope[:6, :6],
+        here.slope[:6, 6],
+        here.bend[:6, :6, :6],
+        here.bend[:6, :6, 6],
+        here.bend[:6, 6, 6],
+    )
     K, R, K_other, R_other = *_bases(at), *_bases(other)
     (force, stiffness), q2 = theory.force_and_stiffness(at), R[:, 1]
     value, slope = variations(triple, base)
@@ -168,12 +212,17 @@ def formula_gaps(triple: Triple) -> dict[str, float]:
         "J0": [J0 - theory.rest_jacobian(at)],
         "kernel": [J0 @ K, elsewhere.slope[:6, :6] @ K_other],
         "range": [K.T @ R, K_other.T @ R_other],
-        "f1": [f1 - theory.asymmetry_force(at), slope.decoder_gradient[..., 6] - theory.resampling_gradient(at)],
+        "f1": [
+            f1 - theory.asymmetry_force(at),
+            slope.decoder_gradient[..., 6] - theory.resampling_gradient(at),
+        ],
         "J0 on range": [(R.T @ J0 @ R)[1] - [0, -stiffness, 0]],
         "J1": [J1 - theory.mixed_jacobian(at)],
         "J1 on q2": [K.T @ J1 @ q2 + [0, 0, np.sqrt(2) * force / np.linalg.norm(base)]],
         "B": [B - theory.second_differential(at, strength=triple.strength)],
-        "variance": [_variance_change(value.attention[1], move) for move in slope.attention[1].T[:6]],
+        "variance": [
+            _variance_change(value.attention[1], move) for move in slope.attention[1].T[:6]
+        ],
         "B on q2": [K.T @ (B @ q2 @ q2) / 2 - theory.curvature_force(at)],
         "f2": [f2],
         "H1": [H1 - theory.hessian_slope(at)],
@@ -190,11 +239,18 @@ def _variance_change(attention: Array, move: Array) -> Array:
     return np.diag(move) - np.outer(move, attention) - np.outer(attention, move)
 
 
-def _variation_gaps(triple: Triple, at: theory.SaturatedTriple, value: Variations, slope: Variations) -> list[Array]:
-    """Lemma D.5: attention, predictions, and both gradients, along the six coordinates of the state."""
+def _variation_gaps(
+    triple: Triple, at: theory.SaturatedTriple, value: Variations, slope: Variations
+) -> list[Array]:
+    """Lemma D.5: attention, predictions, and both gradients, along the six coordinates of the
+    state.
+    """
     pi, s = np.append(triple.high, np.full(2, (1 - triple.high) / 2)), np.array([0.0, 1.0, -1.0])
     dA_low = triple.strength * at.gamma[1] / 4 * np.outer(s, np.append(s, np.zeros(3)))
-    dM = np.concatenate([np.einsum("ik,j->ijk", np.eye(3), at.beta), np.einsum("i,jk->ijk", at.gamma, np.eye(3))], axis=2)
+    dM = np.concatenate(
+        [np.einsum("ik,j->ijk", np.eye(3), at.beta), np.einsum("i,jk->ijk", at.gamma, np.eye(3))],
+        axis=2,
+    )
     p, A = value.prediction, value.attention
     variance = np.stack([np.diag(row) - np.outer(row, row) for row in p])
     dp = np.einsum("ij,jak,iab->ibk", A, dM, variance)
@@ -208,17 +264,27 @@ def _variation_gaps(triple: Triple, at: theory.SaturatedTriple, value: Variation
 
 
 class Spectra(NamedTuple):
-    """At one point of the whole saturated model: speed, rates across the rank-one manifold and along it, largest first."""
+    """At one point of the whole saturated model: speed, rates across the rank-one manifold and
+    along it, largest first.
+    """
 
     speed: float
     transverse: Array
     tangential: Array
 
 
-def spectra(chain: saccade.MarkovChain, state: theory.RankOneState, *, d_model: int, d_key: int) -> Spectra:
+def spectra(
+    chain: saccade.MarkovChain, state: theory.RankOneState, *, d_model: int, d_key: int
+) -> Spectra:
     """Of a rank-one state along the first direction of either width."""
-    weights = Weights(*theory.rank_one_weights(state, direction=np.eye(d_model)[0], key_direction=np.eye(d_key)[0]))
-    velocity, _, setting, *_ = saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=d_model, d_key=d_key)).equations()
+    weights = Weights(
+        *theory.rank_one_weights(
+            state, direction=np.eye(d_model)[0], key_direction=np.eye(d_key)[0]
+        )
+    )
+    velocity, _, setting, *_ = saccade.SaturatedEmbedded(
+        chain, saccade.Embedded(d_model=d_model, d_key=d_key)
+    ).equations()
     first = Weights(*(np.zeros(np.shape(matrix), bool) for matrix in weights))
     for matrix, place in zip(first, (np.s_[:, 0], np.s_[0, 0], np.s_[0, 0], np.s_[0]), strict=True):
         matrix[place] = True

@@ -1,10 +1,12 @@
-"""F tells which head of a small Transformer opens first, when and towards what: under SGD, once F has settled, not under Adam.
+"""F tells which head of a small Transformer opens first, when and towards what: under SGD, once F
+has settled, not under Adam.
 
-Trains one-layer models of three heads on tasks of our own: the label is the token at position 1, that at position 3, or drawn at
-random. `saccade.attention_drive` reads F on the way; once it has settled, order, time and direction of opening are forecast and
-held against the run. Under Adam it never settles in time, and the last F before a head begins to open is taken. Baselines at the
-same moment: the largest gradient norm, and chance. The bound of "settled" was fixed on other tasks; shares and factors asked for
-come from an independent replication in NumPy.
+Trains one-layer models of three heads on tasks of our own: the label is the token at position 1,
+that at position 3, or drawn at random. `saccade.attention_drive` reads F on the way; once it has
+settled, order, time and direction of opening are forecast and held against the run. Under Adam it
+never settles in time, and the last F before a head begins to open is taken. Baselines at the same
+moment: the largest gradient norm, and chance. The bound of "settled" was fixed on other tasks;
+shares and factors asked for come from an independent replication in NumPy.
 """
 
 from __future__ import annotations
@@ -31,10 +33,16 @@ from saccade.theory.rank_collapse import statements as stated
 
 N_TOKENS, LENGTH, N_HEADS, D_HEAD, N_SEQUENCES = 6, 5, 3, 4, 240
 WIDTH = N_TOKENS + LENGTH
-EVERY = {"SGD": 20, "Adam": 1}  # updates between two looks at F; under Adam a head opens within twenty
+EVERY = {
+    "SGD": 20,
+    "Adam": 1,
+}  # updates between two looks at F; under Adam a head opens within twenty
 LEVEL = 0.2  # norm of W_Q at which a head counts as open
 NOT_YET = 0.1  # norm below which it counts as closed: a forecast is made while all heads are
-STARTS = {"large values": 0.5, "small values": 0.05}  # standard deviation of values and output at the start
+STARTS = {
+    "large values": 0.5,
+    "small values": 0.05,
+}  # standard deviation of values and output at the start
 RATES = {"SGD": 0.5, "Adam": 2e-3}
 SETTLED, PLAIN = "F has settled", "plain gradient descent"
 NOT_ON_TEXT = Case().under(NoCeiling("not on text"))
@@ -42,19 +50,29 @@ NOT_ON_TEXT = Case().under(NoCeiling("not on text"))
 VARIABLES = {
     "first": Variable("optimiser values task", "1", "head that opens first"),
     "told_first": Variable("optimiser values task", "1", "head forecast to open first"),
-    "gradient_first": Variable("optimiser values task", "1", "head with the largest gradient of W_Q at the moment of the forecast"),
+    "gradient_first": Variable(
+        "optimiser values task",
+        "1",
+        "head with the largest gradient of W_Q at the moment of the forecast",
+    ),
     "start_first": Variable("optimiser values task", "1", "head forecast from step 0"),
     "forecast_at": Variable(
         "optimiser values task",
         "updates",
         "when F had settled and the forecast was made; NaN: never, and the last F before a head begins to open is taken",
     ),
-    "told_wait": Variable("optimiser values task", "updates", "forecast wait of the head that opens first"),
+    "told_wait": Variable(
+        "optimiser values task", "updates", "forecast wait of the head that opens first"
+    ),
     "wait": Variable("optimiser values task", "updates", "its wait"),
     "query_cosine": Variable(
-        "optimiser values task", "1", "|cos| of the top left vector of its W_Q at opening, and u1 of the forecast"
+        "optimiser values task",
+        "1",
+        "|cos| of the top left vector of its W_Q at opening, and u1 of the forecast",
     ),
-    "growth_power": Variable("optimiser values task", "1", "power of time in its |W_Q|, over the second half of the way"),
+    "growth_power": Variable(
+        "optimiser values task", "1", "power of time in its |W_Q|, over the second half of the way"
+    ),
 }
 
 
@@ -69,7 +87,9 @@ class Settings:
 
 
 class Reader(nn.Module):
-    """One layer of attention that answers at the last token: tokens and places are one-hot, the output is the answer."""
+    """One layer of attention that answers at the last token: tokens and places are one-hot, the
+    output is the answer.
+    """
 
     n_heads = N_HEADS
     wq: nn.Linear
@@ -103,7 +123,9 @@ def task(rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     kind, noise = rng.random(N_SEQUENCES), rng.integers(0, N_TOKENS, N_SEQUENCES)
     label = np.where(kind < 0.55, tokens[:, 1], np.where(kind < 0.8, tokens[:, 3], noise))
     places = np.broadcast_to(np.eye(LENGTH), (N_SEQUENCES, LENGTH, LENGTH))
-    return torch.tensor(np.concatenate([np.eye(N_TOKENS)[tokens], places], axis=-1)), torch.tensor(label)
+    return torch.tensor(np.concatenate([np.eye(N_TOKENS)[tokens], places], axis=-1)), torch.tensor(
+        label
+    )
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -131,8 +153,12 @@ def _trained(settings: Settings, optimiser: str, size: float) -> dict[str, Array
     inputs, labels = (torch.stack(parts) for parts in zip(*batches, strict=True))
     kind = torch.optim.SGD if optimiser == "SGD" else torch.optim.Adam
     descent = kind(list(stacked.values()), lr=RATES[optimiser])
-    total = vmap(lambda state, x, y: nn.functional.cross_entropy(functional_call(models[0], state, (x,)), y))
-    runs = [_Run(model, batch, RATES[optimiser]) for model, batch in zip(models, batches, strict=True)]
+    total = vmap(
+        lambda state, x, y: nn.functional.cross_entropy(functional_call(models[0], state, (x,)), y)
+    )
+    runs = [
+        _Run(model, batch, RATES[optimiser]) for model, batch in zip(models, batches, strict=True)
+    ]
     for step in range(settings.steps + 1):
         if step % EVERY[optimiser] == 0:
             for i, run in enumerate(runs):
@@ -147,7 +173,9 @@ def _trained(settings: Settings, optimiser: str, size: float) -> dict[str, Array
 
 
 class _Run:
-    """One task: a forecast once F has settled, or the last one before a head begins to open; then waits for heads to open."""
+    """One task: a forecast once F has settled, or the last one before a head begins to open; then
+    waits for heads to open.
+    """
 
     def __init__(self, model: Reader, batch: tuple[Tensor, Tensor], lr: float) -> None:
         self._model, self._batch, self._lr = model, batch, lr
@@ -191,7 +219,9 @@ class _Run:
             "forecast_at": at if self._settled else np.nan,
             "told_wait": drive.wait(self._lr, LEVEL)[0, head],
             "wait": reaching_time(steps[-2:], norms[-2:, head], LEVEL) - at,
-            "query_cosine": abs(float(self._opening @ drive.query_to[0, head])) if self.is_over else np.nan,
+            "query_cosine": abs(float(self._opening @ drive.query_to[0, head]))
+            if self.is_over
+            else np.nan,
             "growth_power": power(steps[second], norms[second, head]),
         }
         return found if self.is_over else dict.fromkeys(found, np.nan)
@@ -205,7 +235,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     runs = record.sel(optimiser="SGD").stack(run=("values", "task")).dropna("run")
     case, right = NOT_ON_TEXT.but(runs=runs.sizes["run"]), runs.told_first == runs["first"]
     gain = interval(right.values.astype(float) - (runs.gradient_first == runs["first"]).values)
-    yield case.at_least(stated.FIRST_HEAD, "share told right, more than by gradient norm", gain, 0.0, strict=True)
+    yield case.at_least(
+        stated.FIRST_HEAD, "share told right, more than by gradient norm", gain, 0.0, strict=True
+    )
 
 
 def _of_descent(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
@@ -220,12 +252,20 @@ def _of_descent(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
     right = float((told.told_first == told["first"]).mean())
     yield case.at_least(stated.FIRST_HEAD, "first head told right, share (chance 1/3)", right, 0.8)
     ratio = told.told_wait / told.wait
-    yield case.between(stated.FIRST_HEAD, "forecast wait over the wait, median", float(ratio.median()), 0.7, 1.4)
+    yield case.between(
+        stated.FIRST_HEAD, "forecast wait over the wait, median", float(ratio.median()), 0.7, 1.4
+    )
     yield case.none(
-        stated.FIRST_HEAD, "waits forecast within a factor of two", (ratio < 0.5) | (ratio > 2), allowed=told.sizes["task"] // 12
+        stated.FIRST_HEAD,
+        "waits forecast within a factor of two",
+        (ratio < 0.5) | (ratio > 2),
+        allowed=told.sizes["task"] // 12,
     )
     yield case.at_least(
-        stated.FIRST_HEAD, "|cos| of the queries' direction and u₁, median", float(told.query_cosine.median()), 0.98
+        stated.FIRST_HEAD,
+        "|cos| of the queries' direction and u₁, median",
+        float(told.query_cosine.median()),
+        0.98,
     )
     early = case.but(given=[met(SETTLED, False), met(PLAIN, True)]).breaking(SETTLED)
     share = float((told.start_first == told["first"]).mean())
@@ -234,10 +274,17 @@ def _of_descent(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
 
 def _of_adam(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
     opened = runs.where(np.isfinite(runs["first"]), drop=True)
-    adam = case.but(given=[met(PLAIN, False)], optimiser="Adam", runs=opened.sizes["task"]).breaking(PLAIN)
+    adam = case.but(
+        given=[met(PLAIN, False)], optimiser="Adam", runs=opened.sizes["task"]
+    ).breaking(PLAIN)
     right = float((opened.told_first == opened["first"]).mean())
     yield adam.at_least(stated.FIRST_HEAD, "first head told right, share (chance 1/3)", right, 0.8)
-    yield adam.at_least(stated.FIRST_HEAD, "power of time in |W_Q|, median", float(opened.growth_power.median()), 2.0)
+    yield adam.at_least(
+        stated.FIRST_HEAD,
+        "power of time in |W_Q|, median",
+        float(opened.growth_power.median()),
+        2.0,
+    )
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -253,18 +300,32 @@ def _waits(record: xr.Dataset) -> Lines:
     known = record.sel(optimiser="SGD").wait
     ends = np.array([float(known.min()), float(known.max())])
     lines += [Line(ends, ends, "equal", DASHES, None)]
-    return Lines("when the first head opens", "forecast wait (updates)", "wait (updates)", lines, log="xy")
+    return Lines(
+        "when the first head opens", "forecast wait (updates)", "wait (updates)", lines, log="xy"
+    )
 
 
 def _shares(record: xr.Dataset) -> Bars:
-    places = [(optimiser, values) for optimiser in record.optimiser.values for values in record["values"].values]
+    places = [
+        (optimiser, values)
+        for optimiser in record.optimiser.values
+        for values in record["values"].values
+    ]
     ways = {"F": "told_first", "gradient norm": "gradient_first", "F at step 0": "start_first"}
     groups = {}
     for name, variable in ways.items():
         runs = [record.sel(optimiser=optimiser, values=values) for optimiser, values in places]
         groups[name] = [float((run[variable] == run["first"]).mean()) for run in runs]
     labels = [f"{optimiser}, {values}" for optimiser, values in places]
-    return Bars("which head opens first", "", "share told right", labels, groups, ylim=(0, 1), levels={1 / N_HEADS: "chance"})
+    return Bars(
+        "which head opens first",
+        "",
+        "share told right",
+        labels,
+        groups,
+        ylim=(0, 1),
+        levels={1 / N_HEADS: "chance"},
+    )
 
 
 EXPERIMENT = Experiment(

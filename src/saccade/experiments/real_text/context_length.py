@@ -1,11 +1,14 @@
-"""Windows of text approach the limit of infinite contexts more slowly than independent draws, which do so as 1/√T.
+"""Windows of text approach the limit of infinite contexts more slowly than independent draws, which
+do so as 1/√T.
 
-Takes windows of T tokens before frequent pairs (query m, next token n) from disjoint parts of the text, and as many independent
-draws from P(l|m,n). Four distances to infinite contexts: of the token shares, of attention and of the gradient of Z early in
-training, and of what the theorem's own model has learned. For independent draws Lemmas 2 and 18 of [tian2023] give the power -1/2
-of T. What is learned is a mean over many windows: its noise falls as T^-1/2, the bias of a nonlinear gradient as 1/T (ours). Expect
-these powers for draws only: text has topics and bursts. So the data model itself fails on text, and the lemmas that assume it are
-outside their assumptions; their numbers are shown with simultaneous intervals over parts of the text.
+Takes windows of T tokens before frequent pairs (query m, next token n) from disjoint parts of the
+text, and as many independent draws from P(l|m,n). Four distances to infinite contexts: of the token
+shares, of attention and of the gradient of Z early in training, and of what the theorem's own model
+has learned. For independent draws Lemmas 2 and 18 of [tian2023] give the power -1/2 of T. What is
+learned is a mean over many windows: its noise falls as T^-1/2, the bias of a nonlinear gradient as
+1/T (ours). Expect these powers for draws only: text has topics and bursts. So the data model itself
+fails on text, and the lemmas that assume it are outside their assumptions; their numbers are shown
+with simultaneous intervals over parts of the text.
 """
 
 from __future__ import annotations
@@ -48,29 +51,57 @@ _WITHIN = 0.05  # how near to the power -1/2, as in `long-context-limit`
 _WORTH = 0.9  # draws: tokens that are worth as many may be called independent
 _CELL = "length source part class"
 VARIABLES = {
-    "shares": Variable(_CELL, "1", "distance of token shares to P(l|m,n), root mean square, over that of one independent draw"),
-    "attention": Variable(
-        _CELL, "1", "distance of attention to that in infinite contexts, root mean square, over its length; early"
+    "shares": Variable(
+        _CELL,
+        "1",
+        "distance of token shares to P(l|m,n), root mean square, over that of one independent draw",
     ),
-    "gradient": Variable(_CELL, "1", "distance of the gradient of Z to its limit, over the spread of one independent draw; early"),
+    "attention": Variable(
+        _CELL,
+        "1",
+        "distance of attention to that in infinite contexts, root mean square, over its length; early",
+    ),
+    "gradient": Variable(
+        _CELL,
+        "1",
+        "distance of the gradient of Z to its limit, over the spread of one independent draw; early",
+    ),
     "spread": Variable(
-        "length class", "1", "spread of one independent draw's gradient over the gradient's length in the limit; early"
+        "length class",
+        "1",
+        "spread of one independent draw's gradient over the gradient's length in the limit; early",
     ),
     "learned": Variable(
-        _CELL, "1", "total variation between attention learned from windows and in the limit, over how far it moved"
+        _CELL,
+        "1",
+        "total variation between attention learned from windows and in the limit, over how far it moved",
     ),
-    "direction": Variable(_CELL, "1", "cosine of the change of attention learned from windows with that learned in the limit"),
-    "exceeded": Variable(_CELL, "1", "share of windows in which a token's share is outside Hoeffding's bound, worst token"),
-    "mean_share": Variable("length part class token", "1", "mean shares of tokens in the windows of text"),
-    "moved": Variable("length class", "1", "total variation between attention at the start and after training in the limit"),
+    "direction": Variable(
+        _CELL,
+        "1",
+        "cosine of the change of attention learned from windows with that learned in the limit",
+    ),
+    "exceeded": Variable(
+        _CELL,
+        "1",
+        "share of windows in which a token's share is outside Hoeffding's bound, worst token",
+    ),
+    "mean_share": Variable(
+        "length part class token", "1", "mean shares of tokens in the windows of text"
+    ),
+    "moved": Variable(
+        "length class",
+        "1",
+        "total variation between attention at the start and after training in the limit",
+    ),
     "overlap": Variable("length", "1", "cosine of P(l|m,n) of two classes, mean over pairs"),
     "class_query": Variable("class", "token", "the query of each class"),
 }
 
 
-# Claims were written before any distance was measured. After a first run "early" became 20 updates instead of 200, and the
-# gradient's distance is divided by the spread of one draw and judged on text only where it is linear in the shares. Windows may
-# cross the ends of articles.
+# Claims were written before any distance was measured. After a first run "early" became 20 updates
+# instead of 200, and the gradient's distance is divided by the spread of one draw and judged on
+# text only where it is linear in the shares. Windows may cross the ends of articles.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the quick ones."""
@@ -112,13 +143,17 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     lengths = _checked(settings, len(text.train))
     n_queries = checked_count("queries", settings.queries)
     queries = [token for token in text.vocabulary[: n_queries + 1] if token != UNKNOWN][:n_queries]
-    classes = text.classes(queries, window=max(lengths), n_next=settings.n_next, n_tokens=settings.n_tokens)
+    classes = text.classes(
+        queries, window=max(lengths), n_next=settings.n_next, n_tokens=settings.n_tokens
+    )
     found = grid(_Parts(settings, text, classes).at_length, on_progress, length=lengths)
     pairs = zip(classes.query, classes.next_token, strict=True)
     coords = {
         "source": list(SOURCES),
         "length": lengths,
-        "class": [f"{classes.labels[query]} {classes.labels[following]}" for query, following in pairs],
+        "class": [
+            f"{classes.labels[query]} {classes.labels[following]}" for query, following in pairs
+        ],
         "token": list(classes.labels),
     }
     return Measured(found | {"class_query": classes.query}, coords)
@@ -126,11 +161,18 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 def _checked(settings: Settings, n_tokens: int) -> list[int]:
     """The lengths."""
-    lengths = [checked_count("lengths", length) for length in checked_list("lengths", settings.lengths, low=1)]
+    lengths = [
+        checked_count("lengths", length)
+        for length in checked_list("lengths", settings.lengths, low=1)
+    ]
     if len(lengths) < 2 or sorted(set(lengths)) != lengths:
-        raise InputError(f"`lengths` must be two or more, each longer than the last; got {settings.lengths}.")
+        raise InputError(
+            f"`lengths` must be two or more, each longer than the last; got {settings.lengths}."
+        )
     if checked_count("parts", settings.parts) * (lengths[-1] + 2) > n_tokens:
-        raise InputError(f"the text has {n_tokens} tokens, too few for {settings.parts} parts of more than {lengths[-1]} each.")
+        raise InputError(
+            f"the text has {n_tokens} tokens, too few for {settings.parts} parts of more than {lengths[-1]} each."
+        )
     for name in ("n_windows", "early", "steps", "batch"):
         checked_count(name, getattr(settings, name))
     for name in ("lr_decoder", "lr_attention"):
@@ -140,7 +182,9 @@ def _checked(settings: Settings, n_tokens: int) -> list[int]:
 
 
 class _Parts:
-    """What all lengths share: classes, where their sequences end in each part, and Y and Z early in training in the limit."""
+    """What all lengths share: classes, where their sequences end in each part, and Y and Z early in
+    training in the limit.
+    """
 
     def __init__(self, settings: Settings, text: Corpus, classes: SequenceClasses) -> None:
         self.settings, self.text, self.classes = settings, text, classes
@@ -164,15 +208,24 @@ class _Parts:
         """All distances at one length (source, part, ...), and what belongs to the length alone."""
         law, settings = finite.law_at(self.text, self.classes, length), self.settings
         blocks = finite.with_law(self.blocks, law)
-        limit = finite.limit_attention(finite.in_the_limit(settings.steps, self.classes, blocks, self.rates), blocks)
+        limit = finite.limit_attention(
+            finite.in_the_limit(settings.steps, self.classes, blocks, self.rates), blocks
+        )
         parts, shares, spread = [], [], finite.gradient_spread(self.early, blocks, self.rng)
         for places in self.places:
             real = finite.window_counts(self.text, self.classes, blocks, places, length)
             drawn = finite.independent_counts(blocks, real, self.rng)
-            picks = self.rng.integers(settings.n_windows, size=(settings.steps, self.classes.n_classes, settings.batch))
-            parts.append([self._distances(counts, picks, blocks, limit) for counts in (drawn, real)])
+            picks = self.rng.integers(
+                settings.n_windows, size=(settings.steps, self.classes.n_classes, settings.batch)
+            )
+            parts.append(
+                [self._distances(counts, picks, blocks, limit) for counts in (drawn, real)]
+            )
             shares.append(blocks.by_token((real / real.sum(axis=1, keepdims=True)).mean(axis=2)))
-        both = {name: np.stack([[one[name] for one in pair] for pair in parts], axis=1) for name in parts[0][0]}
+        both = {
+            name: np.stack([[one[name] for one in pair] for pair in parts], axis=1)
+            for name in parts[0][0]
+        }
         both["gradient"] /= spread
         return both | {
             "mean_share": np.stack(shares),
@@ -181,15 +234,22 @@ class _Parts:
             "overlap": np.array(_overlap(law)),
         }
 
-    def _distances(self, counts: Array, picks: NDArray[np.integer], blocks: TokenBlocks, limit: Array) -> dict[str, Array]:
-        learned = finite.limit_attention(finite.descended(counts, picks, self.classes, blocks, self.rates), blocks)
+    def _distances(
+        self, counts: Array, picks: NDArray[np.integer], blocks: TokenBlocks, limit: Array
+    ) -> dict[str, Array]:
+        learned = finite.limit_attention(
+            finite.descended(counts, picks, self.classes, blocks, self.rates), blocks
+        )
         gap = np.abs(counts / counts.sum(axis=1, keepdims=True) - blocks.token_prob[:, :, None])
-        bound = theory.frequency_bound(counts.sum(axis=1, keepdims=True), failure_prob=self.settings.failure_prob)
+        bound = theory.frequency_bound(
+            counts.sum(axis=1, keepdims=True), failure_prob=self.settings.failure_prob
+        )
         return {
             "shares": finite.share_error(counts, blocks),
             "attention": finite.attention_error(counts, self.early, blocks),
             "gradient": finite.gradient_error(counts, self.early, blocks),
-            "learned": np.abs(learned - limit).sum(axis=1) / np.abs(limit - blocks.token_prob).sum(axis=1),
+            "learned": np.abs(learned - limit).sum(axis=1)
+            / np.abs(limit - blocks.token_prob).sum(axis=1),
             "direction": cosine(learned - blocks.token_prob, limit - blocks.token_prob),
             "exceeded": (gap > bound).mean(axis=2).max(axis=1),
         }
@@ -197,17 +257,27 @@ class _Parts:
 
 def _overlap(law: Array) -> float:
     feature = law / np.linalg.norm(law, axis=1, keepdims=True)
-    return float((feature @ feature.T)[np.triu_indices(len(law), 1)].mean()) if len(law) > 1 else np.nan
+    return (
+        float((feature @ feature.T)[np.triu_indices(len(law), 1)].mean())
+        if len(law) > 1
+        else np.nan
+    )
 
 
 def curves(record: xr.Dataset, name: str, source: str) -> Array:
     """A distance by part and length, geometric mean over classes."""
-    return np.exp(np.log(record[name].sel(source=source).transpose("class", "part", "length").values).mean(axis=0))
+    return np.exp(
+        np.log(record[name].sel(source=source).transpose("class", "part", "length").values).mean(
+            axis=0
+        )
+    )
 
 
 def powers(record: xr.Dataset, name: str, source: str) -> Array:
     """p in distance ~ T^p, by part."""
-    return np.array([power(record["length"].values, curve) for curve in curves(record, name, source)])
+    return np.array(
+        [power(record["length"].values, curve) for curve in curves(record, name, source)]
+    )
 
 
 def worth(record: xr.Dataset) -> Array:
@@ -216,14 +286,23 @@ def worth(record: xr.Dataset) -> Array:
 
 
 def contrast(record: xr.Dataset) -> Array:
-    r"""How much the next tokens of one query differ in what stands before them, by length: 0 = not at all.
+    r"""How much the next tokens of one query differ in what stands before them, by length: 0 = not
+    at all.
 
-    Mean over pairs (n, n') of a query and over pairs of different parts a, b of $(q_{an} - q_{an'}) \cdot (q_{bn} - q_{bn'})$, over
-    the mean of $q_{an} \cdot q_{bn}$, and its root. Different parts share no noise of counts. A mean below zero has the root of its
-    size, with the sign.
+    Mean over pairs (n, n') of a query and over pairs of different parts a, b of $(q_{an} - q_{an'})
+    \cdot (q_{bn} - q_{bn'})$, over the mean of $q_{an} \cdot q_{bn}$, and its root. Different parts
+    share no noise of counts. A mean below zero has the root of its size, with the sign.
     """
-    share, query = record["mean_share"].transpose("length", "part", "class", "token").values, record["class_query"].values
-    differences = [share[:, :, n] - share[:, :, k] for n in range(len(query)) for k in range(n) if query[n] == query[k]]
+    share, query = (
+        record["mean_share"].transpose("length", "part", "class", "token").values,
+        record["class_query"].values,
+    )
+    differences = [
+        share[:, :, n] - share[:, :, k]
+        for n in range(len(query))
+        for k in range(n)
+        if query[n] == query[k]
+    ]
     if not differences:
         return np.full(len(share), np.nan)
     ratio = _across(np.stack(differences, axis=2)) / _across(share)
@@ -234,22 +313,44 @@ def _across(values: Array) -> Array:
     """Mean product of different parts (length, part, case, token) -> (length)."""
     n_parts = values.shape[1]
     whole, own = (values.sum(axis=1) ** 2).sum(axis=-1), (values**2).sum(axis=(1, -1))
-    return ((whole - own) / (n_parts * (n_parts - 1))).mean(axis=-1) if n_parts > 1 else np.full(len(values), np.nan)
+    return (
+        ((whole - own) / (n_parts * (n_parts - 1))).mean(axis=-1)
+        if n_parts > 1
+        else np.full(len(values), np.nan)
+    )
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """On text the lemmas are judged under their own assumption, that one token of text is worth one draw."""
+    """On text the lemmas are judged under their own assumption, that one token of text is worth one
+    draw.
+    """
     delta, of_text = EXPERIMENT.settings_of(record).failure_prob, _over_parts(record)
     for source, contexts in SOURCES.items():
         given = (
-            [at_least("independent tokens", of_text["worth"].mean, _WORTH, "draws that a token is worth")]
+            [
+                at_least(
+                    "independent tokens",
+                    of_text["worth"].mean,
+                    _WORTH,
+                    "draws that a token is worth",
+                )
+            ]
             if source == "text"
             else []
         )
-        case, by_part = Case({"contexts": contexts}, given=given), {name: powers(record, name, source) for name in DISTANCES}
-        found = of_text if source == "text" else {name: values.mean() for name, values in by_part.items()}
+        case, by_part = (
+            Case({"contexts": contexts}, given=given),
+            {name: powers(record, name, source) for name in DISTANCES},
+        )
+        found = (
+            of_text
+            if source == "text"
+            else {name: values.mean() for name, values in by_part.items()}
+        )
         for name in ("shares", "attention", "gradient"):
-            named = case.but(given=[*given, _linear(record)] if (name, source) == ("gradient", "text") else given)
+            named = case.but(
+                given=[*given, _linear(record)] if (name, source) == ("gradient", "text") else given
+            )
             yield named.under(_same_in_parts(np.abs(by_part[name] + 0.5) <= _WITHIN)).near(
                 LEMMA_18 if name == "shares" else LEMMA_2,
                 f"power of T in the distance to the limit, {DISTANCES[name]}",
@@ -259,7 +360,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 sentence="Four times as many tokens halve the distance to an infinite context.",
             )
         learned = by_part["learned"]
-        yield case.under(_same_in_parts((learned >= -1 - _WITHIN) & (learned <= -0.5 + _WITHIN))).between(
+        yield case.under(
+            _same_in_parts((learned >= -1 - _WITHIN) & (learned <= -0.5 + _WITHIN))
+        ).between(
             LEMMA_2,
             f"power of T in the distance to the limit, {DISTANCES['learned']}",
             found["learned"],
@@ -297,34 +400,68 @@ def _same_in_parts(answers: Any) -> Ceiling:
 
 
 def _over_parts(record: xr.Dataset) -> dict[str, Interval]:
-    """Powers on text, and what one of its tokens is worth in the longest windows: simultaneous intervals over disjoint parts."""
-    return simultaneous({name: powers(record, name, "text") for name in DISTANCES} | {"worth": worth(record)[:, -1]})
+    """Powers on text, and what one of its tokens is worth in the longest windows: simultaneous
+    intervals over disjoint parts.
+    """
+    return simultaneous(
+        {name: powers(record, name, "text") for name in DISTANCES} | {"worth": worth(record)[:, -1]}
+    )
 
 
 def _linear(record: xr.Dataset) -> Condition:
-    """Where the gradient is linear in the shares, independent draws are as far in both, each in its own unit.
+    """Where the gradient is linear in the shares, independent draws are as far in both, each in its
+    own unit.
 
     They may differ by a factor that, at one end of the lengths, shifts a power by its tolerance.
     """
     factor = _WITHIN * np.log(record["length"].values[-1] / record["length"].values[0])
-    ratio = (curves(record, "gradient", "independent") / curves(record, "shares", "independent")).mean(axis=0)
-    return at_most("the gradient is linear in the shares", np.abs(np.log(ratio)).max(), factor, "|ln ratio| of their distances")
+    ratio = (
+        curves(record, "gradient", "independent") / curves(record, "shares", "independent")
+    ).mean(axis=0)
+    return at_most(
+        "the gradient is linear in the shares",
+        np.abs(np.log(ratio)).max(),
+        factor,
+        "|ln ratio| of their distances",
+    )
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Every distance at every length and its power, with intervals over parts; then what one token is worth, and the contrast."""
+    """Every distance at every length and its power, with intervals over parts; then what one token
+    is worth, and the contrast.
+    """
     rows = []
     for source in SOURCES:
         at = record.sel(source=source)
         for name in DISTANCES:
             rows += _rows(record, source, name, curves(record, name, source).T)
-            rows.append({"source": source, "measure": f"power of T, {name}", **interval(powers(record, name, source))._asdict()})
-        rows += _rows(record, source, "direction", at["direction"].mean("class").transpose("length", "part").values)
-        rows += _rows(record, source, "exceeded", at["exceeded"].max("class").transpose("length", "part").values)
+            rows.append(
+                {
+                    "source": source,
+                    "measure": f"power of T, {name}",
+                    **interval(powers(record, name, source))._asdict(),
+                }
+            )
+        rows += _rows(
+            record,
+            source,
+            "direction",
+            at["direction"].mean("class").transpose("length", "part").values,
+        )
+        rows += _rows(
+            record,
+            source,
+            "exceeded",
+            at["exceeded"].max("class").transpose("length", "part").values,
+        )
     rows += _rows(record, "text", "worth", worth(record).T)
     plain = {"contrast": contrast(record), "overlap": record["overlap"].values}
     plain |= {name: record[name].mean("class").values for name in ("moved", "spread")}
-    return rows + [row for name, values in plain.items() for row in _rows(record, "text", name, values[:, None])]
+    return rows + [
+        row
+        for name, values in plain.items()
+        for row in _rows(record, "text", name, values[:, None])
+    ]
 
 
 def _rows(record: xr.Dataset, source: str, measure: str, by_length: Array) -> list[dict[str, Any]]:
@@ -338,7 +475,14 @@ def _rows(record: xr.Dataset, source: str, measure: str, by_length: Array) -> li
 def panels(record: xr.Dataset) -> Layout:
     ticks = {float(length): str(length) for length in record["length"].values}
     return [
-        Lines(title, "T (tokens before the query)", "distance to infinite contexts", _lines(record, name), "xy", ticks=ticks)
+        Lines(
+            title,
+            "T (tokens before the query)",
+            "distance to infinite contexts",
+            _lines(record, name),
+            "xy",
+            ticks=ticks,
+        )
         for name, title in DISTANCES.items()
     ]
 
@@ -348,9 +492,25 @@ def _lines(record: xr.Dataset, name: str) -> list[Line]:
     for tone, source in enumerate(SOURCES):
         by_part, power = curves(record, name, source), interval(powers(record, name, source))
         spread = f" ± {power.half_width:.2f}" if np.isfinite(power.half_width) else ""
-        middle, low, high = np.exp(np.log(by_part).mean(axis=0)), by_part.min(axis=0), by_part.max(axis=0)
-        lines.append(Line(length, middle, f"{source}: power {power.mean:.2f}{spread}", tone=tone, low=low, high=high))
-    return [*lines, Line(length, lines[0].y[0] * np.sqrt(length[0] / length), "power -1/2", DASHES, None)]
+        middle, low, high = (
+            np.exp(np.log(by_part).mean(axis=0)),
+            by_part.min(axis=0),
+            by_part.max(axis=0),
+        )
+        lines.append(
+            Line(
+                length,
+                middle,
+                f"{source}: power {power.mean:.2f}{spread}",
+                tone=tone,
+                low=low,
+                high=high,
+            )
+        )
+    return [
+        *lines,
+        Line(length, lines[0].y[0] * np.sqrt(length[0] / length), "power -1/2", DASHES, None),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -375,6 +535,13 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="A and the limit of infinite context, one-layer model of the theorem",
     time_unit="updates",
-    full=Settings(lengths=(32, 64, 128, 256, 512, 1024), queries=8, n_next=4, n_windows=200, parts=10, steps=1000),
+    full=Settings(
+        lengths=(32, 64, 128, 256, 512, 1024),
+        queries=8,
+        n_next=4,
+        n_windows=200,
+        parts=10,
+        steps=1000,
+    ),
     table=table,
 )

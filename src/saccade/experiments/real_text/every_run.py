@@ -1,7 +1,7 @@
 """A claim about every run of an experiment, with how far two seeds agree beside it.
 
-Yes or no, a bound that only perfect runs reach, and runs without a value are counted: one exception refutes the claim. Other values
-are judged by their interval over seeds.
+Yes or no, a bound that only perfect runs reach, and runs without a value are counted: one exception
+refutes the claim. Other values are judged by their interval over seeds.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def every_run(
 ) -> Claim:
     """At least `bound` in every run. One run alone can refute it, and not show it.
 
-    `possible`: the lowest and the highest that a value can be. An interval ends there too; if only the highest will do, or a value
-    is missing, exceptions are counted instead. `among`: how many intervals an experiment shows, which together cover all their
-    means with 95 % [Bonferroni].
+    `possible`: the lowest and the highest that a value can be. An interval ends there too; if only
+    the highest will do, or a value is missing, exceptions are counted instead. `among`: how many
+    intervals an experiment shows, which together cover all their means with 95 % [Bonferroni].
     """
     of_runs = np.asarray(values, float)
     kept = of_runs >= bound
@@ -42,7 +42,9 @@ def every_run(
         counted = case.under(of_every_run(kept))
         return counted.none(statement, title, ~kept, expected=expected)
     measured = cut(interval(of_runs, 1 - (1 - CONFIDENCE) / among), possible)
-    return case.under(same_answer(kept)).at_least(statement, title, measured, bound, expected=expected)
+    return case.under(same_answer(kept)).at_least(
+        statement, title, measured, bound, expected=expected
+    )
 
 
 def cut(found: Interval, possible: tuple[float, float]) -> Interval:
@@ -51,9 +53,18 @@ def cut(found: Interval, possible: tuple[float, float]) -> Interval:
 
 
 def every_run_near(
-    case: Case, statement: Statement, title: str, values: Any, target: float, *, within: float, expected: str = HOLDS
+    case: Case,
+    statement: Statement,
+    title: str,
+    values: Any,
+    target: float,
+    *,
+    within: float,
+    expected: str = HOLDS,
 ) -> Claim:
-    """Within `within` of a target, over the whole interval over runs; a run without a value is an exception."""
+    """Within `within` of a target, over the whole interval over runs; a run without a value is an
+    exception.
+    """
     of_runs = np.asarray(values, float)
     measured = of_runs if np.isnan(of_runs).any() else interval(of_runs)
     asked = case.under(same_answer(np.abs(of_runs - target) <= within))
@@ -67,5 +78,7 @@ def same_answer(answers: Any, limits: bool = False, of: str = "seeds") -> Ceilin
 
 
 def of_every_run(kept: Any) -> Ceiling:
-    """For what must be true of every run. Two runs without exception answer alike, so only a single run is limited by it."""
+    """For what must be true of every run. Two runs without exception answer alike, so only a single
+    run is limited by it.
+    """
     return same_answer(kept, limits=len(kept) < 2 and bool(np.all(kept)))

@@ -1,10 +1,13 @@
-"""On real text counts alone tell which tokens gain attention first, as well as another sample of the text could.
+"""On real text counts alone tell which tokens gain attention first, as well as another sample of
+the text could.
 
-The pairwise model of Scan and Snap, trained without noise on windows of a text, and two laws that have seen no training: the first
-force (one pass over the counts) and decoder first (attention's force along the decoder's own path). Scored by rank correlation
-over the tokens of frequent queries, with intervals over samples of the text that share no token; beside each score, how far runs
-on two samples agree. Expect decoder first to have order and size until attention moves the decoder, and to say itself when that is;
-the first force to have the order longer than the size, because the decoder learns the frequencies within a few steps.
+The pairwise model of Scan and Snap, trained without noise on windows of a text, and two laws that
+have seen no training: the first force (one pass over the counts) and decoder first (attention's
+force along the decoder's own path). Scored by rank correlation over the tokens of frequent queries,
+with intervals over samples of the text that share no token; beside each score, how far runs on two
+samples agree. Expect decoder first to have order and size until attention moves the decoder, and to
+say itself when that is; the first force to have the order longer than the size, because the decoder
+learns the frequencies within a few steps.
 """
 
 from __future__ import annotations
@@ -30,13 +33,16 @@ from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, L
 from saccade.observe.fits import jackknife, rank_correlation, simultaneous
 from saccade.processes import in_processes
 from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.statements import DECODER_FIRST, DECODER_FIRST_ERROR, FIRST_FORCE, FIRST_FORCE_CLOCK
+from saccade.theory.scan_and_snap.statements import (
+    DECODER_FIRST,
+    DECODER_FIRST_ERROR,
+    FIRST_FORCE,
+    FIRST_FORCE_CLOCK,
+)
 from saccade.theory.statement import Statement
 
 Array = np.ndarray
-SLOW_STEPS = (
-    24  # of the run at a rate at which the clock of the first force takes so many steps; eight points of an error below 10 %
-)
+SLOW_STEPS = 24  # of the run at a rate at which the clock of the first force takes so many steps; eight points of an error below 10 %
 EARLY, LATER = 10, 25  # steps at which the first force and decoder first are asked for the order
 _EARLY_BAR, _LATER_BAR = 0.85, 0.95  # set before any run of this experiment
 _ACROSS_BAR = 0.9  # of what two runs agree
@@ -44,7 +50,9 @@ _ACROSS_BAR = 0.9  # of what two runs agree
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the runs; the defaults are those of the quick experiments on text, without their noise."""
+    """Settings of the runs; the defaults are those of the quick experiments on text, without their
+    noise.
+    """
 
     texts: tuple[str, ...] = ("wikitext-2", "tinystories", "sotu")
     """corpora: names or paths"""
@@ -74,7 +82,10 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     samples = range(checked_count("samples", settings.samples, low=3))
     jobs = [(text, sample, settings) for text, sample in product(settings.texts, samples)]
     found = in_processes(of_sample, jobs, on_progress)
-    by_text = [_of_text(found[start : start + len(samples)]) for start in range(0, len(found), len(samples))]
+    by_text = [
+        _of_text(found[start : start + len(samples)])
+        for start in range(0, len(found), len(samples))
+    ]
     n_vocab = max(len(one["token_name"]) for one in by_text)
     for one in by_text:  # a text may have fewer words than asked for
         one["token_name"] = np.append(one["token_name"], [""] * (n_vocab - len(one["token_name"])))
@@ -91,13 +102,21 @@ def _of_text(samples: Sequence[dict[str, Array]]) -> dict[str, Array]:
 
 
 def of_sample(name: str, sample: int, settings: Settings) -> dict[str, Array]:
-    """Run and laws of one sample; of the first one also the names, the second path and the slow run."""
+    """Run and laws of one sample; of the first one also the names, the second path and the slow
+    run.
+    """
     text = saccade.corpus(name, n_vocab=settings.n_vocab)
     first, windows = (_windows(text, number, settings) for number in (0, sample))
     queries = first.frequent_queries[: settings.queries].tolist()
     force = theory.first_force(windows.counts, windows.query, windows.next_token)
     told = _told(windows, queries, settings, with_error=sample == 0)
-    found = dict(zip(_OF_EACH, (_run(windows, queries, settings), force.force[queries], told.attention_logits), strict=True))
+    found = dict(
+        zip(
+            _OF_EACH,
+            (_run(windows, queries, settings), force.force[queries], told.attention_logits),
+            strict=True,
+        )
+    )
     if sample:
         return found
     slow = theory.first_force_clock(force, lr_decoder=1.0, queries=queries) / SLOW_STEPS
@@ -112,10 +131,14 @@ def of_sample(name: str, sample: int, settings: Settings) -> dict[str, Array]:
 
 
 def _windows(text: Corpus, sample: int, settings: Settings) -> Windows:
-    return text.windows(settings.n_context, n_windows=settings.n_windows, sample=sample, seed=settings.seed)
+    return text.windows(
+        settings.n_context, n_windows=settings.n_windows, sample=sample, seed=settings.seed
+    )
 
 
-def _told(windows: Windows, queries: list[int], settings: Settings, *, with_error: bool) -> theory.DecoderFirst:
+def _told(
+    windows: Windows, queries: list[int], settings: Settings, *, with_error: bool
+) -> theory.DecoderFirst:
     return theory.decoder_first(
         windows.counts,
         windows.query,
@@ -129,20 +152,33 @@ def _told(windows: Windows, queries: list[int], settings: Settings, *, with_erro
 
 
 def _run(windows: Windows, queries: list[int], settings: Settings) -> Array:
-    model = saccade.PairwiseText(windows, queries=queries, lr_decoder=settings.lr_decoder, lr_attention=settings.lr_attention)
-    record = saccade.train(model, steps=max(settings.steps), save=settings.steps, keep=("attention_logits",))
+    model = saccade.PairwiseText(
+        windows, queries=queries, lr_decoder=settings.lr_decoder, lr_attention=settings.lr_attention
+    )
+    record = saccade.train(
+        model, steps=max(settings.steps), save=settings.steps, keep=("attention_logits",)
+    )
     return record.attention_logits.values
 
 
 def _slow_run(windows: Windows, queries: list[int], rate: float) -> Array:
-    """Until the clock of the first force, in small steps; attention's rate is a tenth of the decoder's, as at full speed."""
+    """Until the clock of the first force, in small steps; attention's rate is a tenth of the
+    decoder's, as at full speed.
+    """
     model = saccade.PairwiseText(windows, queries=queries, lr_decoder=rate, lr_attention=0.1 * rate)
-    record = saccade.train(model, steps=SLOW_STEPS, save=range(1, SLOW_STEPS + 1), keep=("attention_logits",), dtype="float64")
+    record = saccade.train(
+        model,
+        steps=SLOW_STEPS,
+        save=range(1, SLOW_STEPS + 1),
+        keep=("attention_logits",),
+        dtype="float64",
+    )
     return record.attention_logits.values
 
 
 class Scores:
-    """Scores of one text (step): rank correlation over the tokens of each query that are seen often enough, mean over queries.
+    """Scores of one text (step): rank correlation over the tokens of each query that are seen often
+    enough, mean over queries.
 
     `run`, `force` and `told` are of every sample (sample, ...).
     """
@@ -152,10 +188,19 @@ class Scores:
         self.run, self.force, self.told = one.run.values, one.force.values, one.decoder_first.values
 
     def order(self, law: Any, run: Any) -> Array:
-        return np.array([self._mean(*pair) for pair in zip(np.broadcast_to(law, run.shape), run, strict=True)])
+        return np.array(
+            [self._mean(*pair) for pair in zip(np.broadcast_to(law, run.shape), run, strict=True)]
+        )
 
     def _mean(self, law: Array, run: Array) -> float:
-        return float(np.mean([rank_correlation(a[own], b[own]) for a, b, own in zip(law, run, self.seen, strict=True)]))
+        return float(
+            np.mean(
+                [
+                    rank_correlation(a[own], b[own])
+                    for a, b, own in zip(law, run, self.seen, strict=True)
+                ]
+            )
+        )
 
     def table(self, laws: Any) -> Array:
         """Of the law of each sample with the run on each (law's sample, run's sample, step)."""
@@ -196,14 +241,20 @@ def elsewhere(table: Array) -> Any:
 
 
 def share_elsewhere(law: Array, runs: Array) -> Array:
-    """What a law of one sample scores on another, over what two runs agree: jackknife values, one for each sample.
+    """What a law of one sample scores on another, over what two runs agree: jackknife values, one
+    for each sample.
 
-    Pairs of samples share samples, so their scores depend on each other and would make the interval half as wide as it should be.
-    NaN for two samples.
+    Pairs of samples share samples, so their scores depend on each other and would make the interval
+    half as wide as it should be. NaN for two samples.
     """
     if len(law) < 3:
         return np.full(len(law), np.nan)
-    return jackknife(lambda kept: float(elsewhere(law[np.ix_(kept, kept)]) / elsewhere(runs[np.ix_(kept, kept)])), len(law))
+    return jackknife(
+        lambda kept: float(
+            elsewhere(law[np.ix_(kept, kept)]) / elsewhere(runs[np.ix_(kept, kept)])
+        ),
+        len(law),
+    )
 
 
 class Asked(NamedTuple):
@@ -222,20 +273,27 @@ ASKED = {
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """Whole intervals over samples decide, simultaneous over texts and laws. A law from the same windows as the run is not limited
-    by the ceiling, which is shown; one from other windows is asked for at least nine tenths of what another run agrees.
+    """Whole intervals over samples decide, simultaneous over texts and laws. A law from the same
+    windows as the run is not limited by the ceiling, which is shown; one from other windows is
+    asked for at least nine tenths of what another run agrees.
 
-    Bars were set before the first run of this experiment, after trials on the same texts had shown the first two to be within
-    reach. Intervals came later: five samples of 22,000 windows, all that WikiText-2 has, for two of 40,000, of which the worse had
-    scored .86 on WikiText-2 after ten steps. That they are simultaneous was set before their first run.
+    Bars were set before the first run of this experiment, after trials on the same texts had shown
+    the first two to be within reach. Intervals came later: five samples of 22,000 windows, all that
+    WikiText-2 has, for two of 40,000, of which the worse had scored .86 on WikiText-2 after ten
+    steps. That they are simultaneous was set before their first run.
     """
     settings, steps = EXPERIMENT.settings_of(record), record.step.values.tolist()
-    texts = {str(text): Scores(record.sel(text=text), settings.least_count) for text in record.text.values}
+    texts = {
+        str(text): Scores(record.sel(text=text), settings.least_count)
+        for text in record.text.values
+    }
     asked = {law: one for law, one in ASKED.items() if one.step in steps}
     tables: dict[Any, Array] = {}
     for (text, scores), law in product(texts.items(), asked):
         at = steps.index(asked[law].step)
-        tables[text, law], tables[text, law, "runs"] = (scores.table(laws)[..., at] for laws in (getattr(scores, law), scores.run))
+        tables[text, law], tables[text, law, "runs"] = (
+            scores.table(laws)[..., at] for laws in (getattr(scores, law), scores.run)
+        )
     intervals = simultaneous(
         {(text, law, "own"): np.diag(tables[text, law]) for text, law in product(texts, asked)}
         | {
@@ -246,10 +304,20 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for text, scores in texts.items():
         case = Case({"text": text})
         for law, one in asked.items():
-            shown = case.under(Ceiling("a run on other windows", float(elsewhere(tables[text, law, "runs"])), limits=False))
+            shown = case.under(
+                Ceiling(
+                    "a run on other windows",
+                    float(elsewhere(tables[text, law, "runs"])),
+                    limits=False,
+                )
+            )
             title = f"{one.name}: rank correlation with training, step {one.step}"
-            yield shown.at_least(one.statement, title, cut(intervals[text, law, "own"], CORRELATION), one.bar)
-            title = f"{one.name} from other windows / a run on them: rank correlation, step {one.step}"
+            yield shown.at_least(
+                one.statement, title, cut(intervals[text, law, "own"], CORRELATION), one.bar
+            )
+            title = (
+                f"{one.name} from other windows / a run on them: rank correlation, step {one.step}"
+            )
             yield shown.at_least(one.statement, title, intervals[text, law, "other"], _ACROSS_BAR)
         yield from _size_claims(scores, case)
 
@@ -258,9 +326,15 @@ def _size_claims(scores: Scores, case: Case) -> Iterator[Claim]:
     """Of the first sample."""
     slow, ceiling = scores.slow_error, scores.ceiling
     case = case.under(SAME_SAMPLE)
-    yield case.at_most(FIRST_FORCE, "first force against slow training, second step: distance", slow[0], 0.01)
+    yield case.at_most(
+        FIRST_FORCE, "first force against slow training, second step: distance", slow[0], 0.01
+    )
     yield case.between(
-        FIRST_FORCE_CLOCK, "first force against slow training where its predicted error is 10 %: distance", slow[-1], 0.05, 0.2
+        FIRST_FORCE_CLOCK,
+        "first force against slow training where its predicted error is 10 %: distance",
+        slow[-1],
+        0.05,
+        0.2,
     )
     told, true = scores.told_error, scores.true_error
     small = (told > 1e-6) & (told <= 0.2)
@@ -270,8 +344,15 @@ def _size_claims(scores: Scores, case: Case) -> Iterator[Claim]:
     in_order = scores.order(scores.told[0], scores.one.second.values) >= _LATER_BAR
     title = "rank correlation of decoder first with training, while it predicts at least .95"
     if in_order.any():
-        shown = case.under(Ceiling("a run on other windows", float(ceiling[in_order].min()), limits=False))
-        yield shown.at_least(DECODER_FIRST_ERROR, title, scores.order(scores.told[0], scores.run[0])[in_order], _LATER_BAR)
+        shown = case.under(
+            Ceiling("a run on other windows", float(ceiling[in_order].min()), limits=False)
+        )
+        yield shown.at_least(
+            DECODER_FIRST_ERROR,
+            title,
+            scores.order(scores.told[0], scores.run[0])[in_order],
+            _LATER_BAR,
+        )
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -279,7 +360,13 @@ def panels(record: xr.Dataset) -> Layout:
     rows = []
     for text in record.text.values:
         scores = Scores(record.sel(text=text), settings.least_count)
-        rows.append([_order_panel(str(text), scores), _size_panel(str(text), scores), _tokens_panel(str(text), scores)])
+        rows.append(
+            [
+                _order_panel(str(text), scores),
+                _size_panel(str(text), scores),
+                _tokens_panel(str(text), scores),
+            ]
+        )
     return rows
 
 
@@ -333,9 +420,12 @@ def _tokens_panel(text: str, scores: Scores, query: int = 1) -> Lines:
     laws = {"first force": scores.force[0, query], "decoder first": scores.told[0, at, query]}
     run = rankdata(-scores.run[0, at, query][own])
     lines = [
-        Line(rankdata(-law[own]), run, name, style, tone) for (name, law), style, tone in zip(laws.items(), (RINGS, POINTS), (1, 0))
+        Line(rankdata(-law[own]), run, name, style, tone)
+        for (name, law), style, tone in zip(laws.items(), (RINGS, POINTS), (1, 0))
     ]
-    title = f"{text}: query {scores.one.query_name.values[query]}, update {scores.one.step.values[at]}"
+    title = (
+        f"{text}: query {scores.one.query_name.values[query]}, update {scores.one.step.values[at]}"
+    )
     return Lines(title, "predicted rank (1 gains most)", "rank in training", lines)
 
 
@@ -353,7 +443,8 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
             "error it tells": scores.told_error,
         }
         rows += [
-            {"text": str(text), "step": int(step)} | {name: float(values[i]) for name, values in columns.items()}
+            {"text": str(text), "step": int(step)}
+            | {name: float(values[i]) for name, values in columns.items()}
             for i, step in enumerate(record.step.values)
         ]
     return rows
@@ -398,13 +489,31 @@ EXPERIMENT = Experiment(
     variables={
         "token_name": Variable("text token", "", "tokens of each text, most frequent first"),
         "query_name": Variable("text query", "", "query tokens, most frequent first"),
-        "token_count": Variable("text query token", "1", "how often the token stands in the windows of the query, first sample"),
-        "run": Variable("text sample step query token", "1", "attention logits in training on all windows of a sample"),
+        "token_count": Variable(
+            "text query token",
+            "1",
+            "how often the token stands in the windows of the query, first sample",
+        ),
+        "run": Variable(
+            "text sample step query token",
+            "1",
+            "attention logits in training on all windows of a sample",
+        ),
         "force": Variable("text sample query token", "1", "first force F of each sample"),
-        "decoder_first": Variable("text sample step query token", "1", "attention logits told by decoder first"),
-        "second": Variable("text step query token", "1", "the same along its second path, first sample"),
-        "slow_rate": Variable("text", "1", "decoder's rate of the slow run: the clock of the first force takes all its steps"),
-        "slow_run": Variable("text slow_step query token", "1", "attention logits in the slow run, first sample"),
+        "decoder_first": Variable(
+            "text sample step query token", "1", "attention logits told by decoder first"
+        ),
+        "second": Variable(
+            "text step query token", "1", "the same along its second path, first sample"
+        ),
+        "slow_rate": Variable(
+            "text",
+            "1",
+            "decoder's rate of the slow run: the clock of the first force takes all its steps",
+        ),
+        "slow_run": Variable(
+            "text slow_step query token", "1", "attention logits in the slow run, first sample"
+        ),
     },
     dynamics="A: training on all windows",
     time_unit="updates",

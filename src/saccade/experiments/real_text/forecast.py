@@ -1,11 +1,14 @@
-"""Counts of a text predict the stages of training, and which tokens gain attention if batches are large enough.
+"""Counts of a text predict the stages of training, and which tokens gain attention if batches are
+large enough.
 
-Two forecasts are made from a text and the learning rates, and then left alone: *decoder first* for the theorem's model, from
-windows of the text (`first-force-text` scores it without noise), and the stages of the embedded model, from its pairs. Then the
-models are trained as usual, with batches, and the forecasts are scored. Where two seeds agree less than is asked of the forecast,
-the claim cannot be told; so small and large batches are both tried. The simplest rival is frequency. With SGD stages come when
-predicted, though queries and keys grow more slowly than in the closed form, which holds on the plateau; under Adam attention first
-turns to the most frequent token, whatever the forecast for SGD says.
+Two forecasts are made from a text and the learning rates, and then left alone: *decoder first* for
+the theorem's model, from windows of the text (`first-force-text` scores it without noise), and the
+stages of the embedded model, from its pairs. Then the models are trained as usual, with batches,
+and the forecasts are scored. Where two seeds agree less than is asked of the forecast, the claim
+cannot be told; so small and large batches are both tried. The simplest rival is frequency. With SGD
+stages come when predicted, though queries and keys grow more slowly than in the closed form, which
+holds on the plateau; under Adam attention first turns to the most frequent token, whatever the
+forecast for SGD says.
 """
 
 from __future__ import annotations
@@ -38,36 +41,76 @@ from saccade.theory.questions import FORECAST_ORDER
 from saccade.theory.scan_and_snap import decoder_first
 
 TOLD = 0.5  # rank correlation of forecast and training: what a reader would call forecast
-LEAST_COUNT = 20  # a token is scored if the forecast has seen it more often than this before the query
+LEAST_COUNT = (
+    20  # a token is scored if the forecast has seen it more often than this before the query
+)
 _LOOK = "optimiser seed look"
 VARIABLES = {
-    "predicted_gain": Variable("time query token", "1", "decoder first: gain of each token's attention logit since the start"),
+    "predicted_gain": Variable(
+        "time query token",
+        "1",
+        "decoder first: gain of each token's attention logit since the start",
+    ),
     "measured_gain": Variable("batch seed time query token", "1", "the same in training with SGD"),
-    "token_count": Variable("query token", "1", "how often the token stands before the query in the windows of the forecast"),
-    "on_frequent": Variable(f"{_LOOK} word", "1", "attention of each query on the most frequent token, of an endless context"),
+    "token_count": Variable(
+        "query token",
+        "1",
+        "how often the token stands before the query in the windows of the forecast",
+    ),
+    "on_frequent": Variable(
+        f"{_LOOK} word",
+        "1",
+        "attention of each query on the most frequent token, of an endless context",
+    ),
     "top_share": Variable(_LOOK, "1", "share of the embedding's top direction in its square"),
     "embedding_norm": Variable(_LOOK, "1", "length of the embedding"),
     "query_norm": Variable(_LOOK, "1", "length of the query matrix"),
-    "query_scale": Variable(_LOOK, "1", "how far the query matrix sends the top direction of the embedding"),
-    "population_loss": Variable(_LOOK, "nats", "cross-entropy of the next token, contexts endless, pairs as often as in the text"),
+    "query_scale": Variable(
+        _LOOK, "1", "how far the query matrix sends the top direction of the embedding"
+    ),
+    "population_loss": Variable(
+        _LOOK,
+        "nats",
+        "cross-entropy of the next token, contexts endless, pairs as often as in the text",
+    ),
     "look_step": Variable("optimiser look", "updates", "when an embedded run was looked at"),
     "unigram_loss": Variable("", "nats", "entropy of the tokens' shares"),
     "word_share": Variable("word", "1", "share of each token of the small vocabulary"),
-    "predicted_condensation_rate": Variable("", "1/update", "forecast: growth rate of the embedding"),
-    "predicted_focus_rate": Variable("", "1/update", "forecast: growth rate of query and key; negative: attention turns away"),
-    "predicted_query_path": Variable("stage_time", "1", "forecast, first start: how far the query matrix sends the one direction"),
-    "predicted_sign": Variable("", "", "forecast: +1 to the most frequent token first, -1 away from it"),
-    "predicted_turn_time": Variable("start word", "updates", "forecast: attention on the most frequent token turns back"),
-    "predicted_turn_height": Variable("start word", "1", "forecast: how far from its share it gets"),
-    "predicted_on_frequent": Variable("stage_time word", "1", "forecast, first start: attention on the most frequent token"),
-    **{f"predicted_{name}": Variable("start", "updates", f"forecast, each random start: {what}") for name, what in EVENTS.items()},
+    "predicted_condensation_rate": Variable(
+        "", "1/update", "forecast: growth rate of the embedding"
+    ),
+    "predicted_focus_rate": Variable(
+        "", "1/update", "forecast: growth rate of query and key; negative: attention turns away"
+    ),
+    "predicted_query_path": Variable(
+        "stage_time", "1", "forecast, first start: how far the query matrix sends the one direction"
+    ),
+    "predicted_sign": Variable(
+        "", "", "forecast: +1 to the most frequent token first, -1 away from it"
+    ),
+    "predicted_turn_time": Variable(
+        "start word", "updates", "forecast: attention on the most frequent token turns back"
+    ),
+    "predicted_turn_height": Variable(
+        "start word", "1", "forecast: how far from its share it gets"
+    ),
+    "predicted_on_frequent": Variable(
+        "stage_time word", "1", "forecast, first start: attention on the most frequent token"
+    ),
+    **{
+        f"predicted_{name}": Variable("start", "updates", f"forecast, each random start: {what}")
+        for name, what in EVENTS.items()
+    },
 }
 
 
-# Bounds were set before any run of this form: half of the ranks for tokens; for the stages see `claims`.
+# Bounds were set before any run of this form: half of the ranks for tokens; for the stages see
+# `claims`.
 @dataclass(frozen=True)
 class Settings:
-    """Settings; the defaults are the quick ones. The second half is on the stages of the embedded model."""
+    """Settings; the defaults are the quick ones. The second half is on the stages of the embedded
+    model.
+    """
 
     text: str = "wikitext-2"
     """corpus: a name or a path"""
@@ -112,28 +155,62 @@ class Settings:
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     """First both forecasts, which stay as they are; then the runs."""
     seeds = checked_seeds(settings.seeds)
-    looks = sorted(checked_count("looks", look) for look in checked_list("looks", settings.looks, low=1))
-    batches = [checked_count("batches", batch) for batch in checked_list("batches", settings.batches, low=1)]
+    looks = sorted(
+        checked_count("looks", look) for look in checked_list("looks", settings.looks, low=1)
+    )
+    batches = [
+        checked_count("batches", batch)
+        for batch in checked_list("batches", settings.batches, low=1)
+    ]
     order, stages = _order_forecast(settings, looks), forecast_stages.stage_forecast(settings)
     on_progress(0.2)
-    jobs: list[tuple[Any, ...]] = [(pairwise_run, settings, batch, seed) for batch in batches for seed in seeds]
-    jobs += [(forecast_stages.embedded_run, settings, optimiser, seed) for optimiser in OPTIMISERS for seed in seeds]
+    jobs: list[tuple[Any, ...]] = [
+        (pairwise_run, settings, batch, seed) for batch in batches for seed in seeds
+    ]
+    jobs += [
+        (forecast_stages.embedded_run, settings, optimiser, seed)
+        for optimiser in OPTIMISERS
+        for seed in seeds
+    ]
     found = in_processes(operator.call, jobs, stretch(on_progress, 0.2, 1.0))
     n_order = len(batches) * len(seeds)
-    gains = np.stack([run[1:] for run in found[:n_order]]).reshape(len(batches), len(seeds), *order["gain"].shape)
-    values = {"predicted_gain": order["gain"], "measured_gain": gains, "token_count": order["count"]}
-    coords = {"batch": batches, "optimiser": list(OPTIMISERS), "seed": seeds, "time": np.array(looks, float)}
-    coords |= {name: order[name] for name in ("query", "token")} | {name: stages[name].values for name in ("word", "stage_time")}
-    return Measured(values | forecast_stages.stage_values(settings, stages, found[n_order:]), coords)
+    gains = np.stack([run[1:] for run in found[:n_order]]).reshape(
+        len(batches), len(seeds), *order["gain"].shape
+    )
+    values = {
+        "predicted_gain": order["gain"],
+        "measured_gain": gains,
+        "token_count": order["count"],
+    }
+    coords = {
+        "batch": batches,
+        "optimiser": list(OPTIMISERS),
+        "seed": seeds,
+        "time": np.array(looks, float),
+    }
+    coords |= {name: order[name] for name in ("query", "token")} | {
+        name: stages[name].values for name in ("word", "stage_time")
+    }
+    return Measured(
+        values | forecast_stages.stage_values(settings, stages, found[n_order:]), coords
+    )
 
 
 def _order_forecast(settings: Settings, looks: list[int]) -> dict[str, Any]:
     """Decoder first on windows of the text; rows are centred, as those of training are."""
     text = corpus(settings.text, n_vocab=settings.n_vocab)
-    windows, queries = text.windows(settings.window, n_windows=settings.n_windows), frequent_queries(text, settings.queries)
-    rates: dict[str, Any] = {"lr_decoder": settings.lr_decoder, "lr_attention": settings.lr_attention}
+    windows, queries = (
+        text.windows(settings.window, n_windows=settings.n_windows),
+        frequent_queries(text, settings.queries),
+    )
+    rates: dict[str, Any] = {
+        "lr_decoder": settings.lr_decoder,
+        "lr_attention": settings.lr_attention,
+    }
     counted = (windows.counts, windows.query, windows.next_token, windows.weight)
-    gain = decoder_first(*counted, steps=looks, queries=queries, with_error=False, **rates).attention_logits
+    gain = decoder_first(
+        *counted, steps=looks, queries=queries, with_error=False, **rates
+    ).attention_logits
     names = text.vocabulary
     return {
         "gain": gain - gain.mean(axis=-1, keepdims=True),
@@ -144,7 +221,9 @@ def _order_forecast(settings: Settings, looks: list[int]) -> dict[str, Any]:
 
 
 def pairwise_run(settings: Settings, batch: int, seed: int) -> Array:
-    """Gain of every token's attention logit since the start (time, query, token); rows of all tokens together sum to 0."""
+    """Gain of every token's attention logit since the start (time, query, token); rows of all
+    tokens together sum to 0.
+    """
     text, looks = corpus(settings.text, n_vocab=settings.n_vocab), sorted(settings.looks)
     record = train_text(
         text,
@@ -169,11 +248,20 @@ class Score:
     def __init__(self, record: xr.Dataset) -> None:
         self.count = record["token_count"].transpose("query", "token").values
         self.known = self.count > LEAST_COUNT
-        self.gain = record["measured_gain"].transpose("batch", "seed", "time", "query", "token").values
+        self.gain = (
+            record["measured_gain"].transpose("batch", "seed", "time", "query", "token").values
+        )
         self.predicted = record["predicted_gain"].transpose("time", "query", "token").values
 
     def same(self, one: Array, other: Array) -> float:
-        return float(np.mean([rank_correlation(a[at], b[at]) for a, b, at in zip(one, other, self.known, strict=True)]))
+        return float(
+            np.mean(
+                [
+                    rank_correlation(a[at], b[at])
+                    for a, b, at in zip(one, other, self.known, strict=True)
+                ]
+            )
+        )
 
     def forecast(self, batch: int, time: int) -> Array:
         """By seed."""
@@ -192,9 +280,10 @@ class Score:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """Tokens: the whole simultaneous interval over seeds reaches `TOLD`, where two seeds agree as well. Times and signs of the
-    stages: right in every seed. Rates: the interval is within a tenth for condensation, which starts from nothing, a quarter for
-    focus. Three of four seeds were asked until it was seen that four seeds cannot tell a share of .75 from 1 or from .3.
+    """Tokens: the whole simultaneous interval over seeds reaches `TOLD`, where two seeds agree as
+    well. Times and signs of the stages: right in every seed. Rates: the interval is within a tenth
+    for condensation, which starts from nothing, a quarter for focus. Three of four seeds were asked
+    until it was seen that four seeds cannot tell a share of .75 from 1 or from .3.
     """
     score, last = Score(record), record.sizes["time"] - 1
     found = score.told(last)
@@ -211,14 +300,22 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Scores of the tokens at every look with their ceilings, and of the stages; intervals over seeds."""
+    """Scores of the tokens at every look with their ceilings, and of the stages; intervals over
+    seeds.
+    """
     score, rows = Score(record), []
     for i, batch in enumerate(record["batch"].values):
         for j, step in enumerate(record["time"].values):
             by_frequency = cut(interval(score.frequency(i, j)), CORRELATION)
-            for name, found in (("decoder first", score.told(j)[i]), ("follows frequency", by_frequency)):
+            for name, found in (
+                ("decoder first", score.told(j)[i]),
+                ("follows frequency", by_frequency),
+            ):
                 measure = f"rank correlation of gains, batch {batch}, update {step:g}"
-                rows.append(forecast_stages.score_row("sgd", name, measure, found) | {"ceiling": score.ceiling(i, j)})
+                rows.append(
+                    forecast_stages.score_row("sgd", name, measure, found)
+                    | {"ceiling": score.ceiling(i, j)}
+                )
     return [*rows, *forecast_stages.stage_table(record)]
 
 
@@ -242,23 +339,47 @@ def _scores(record: xr.Dataset) -> Lines:
         x = times * 1.06 ** (i - 0.5)
         told = [score.told(j)[i] for j in range(len(times))]
         lines += with_intervals(x, told, f"forecast, batch {batch}", tone=i)
-        lines.append(Line(x, [score.ceiling(i, j) for j in range(len(times))], f"two seeds, batch {batch}", RINGS, i))
+        lines.append(
+            Line(
+                x,
+                [score.ceiling(i, j) for j in range(len(times))],
+                f"two seeds, batch {batch}",
+                RINGS,
+                i,
+            )
+        )
     last = len(record["batch"]) - 1
     by_frequency = [score.frequency(last, j).mean() for j in range(len(times))]
-    lines.append(Line(times, by_frequency, f"frequency, batch {record['batch'].values[last]}", DASHES, None))
+    lines.append(
+        Line(times, by_frequency, f"frequency, batch {record['batch'].values[last]}", DASHES, None)
+    )
     ticks = {float(time): f"{time:g}" for time in times}
     return Lines(
-        "which tokens gain", "updates", "rank correlation with training", lines, "x", ylim=(-1, 1), ticks=ticks, levels={0.0: ""}
+        "which tokens gain",
+        "updates",
+        "rank correlation with training",
+        lines,
+        "x",
+        ylim=(-1, 1),
+        ticks=ticks,
+        levels={0.0: ""},
     )
 
 
 def _cloud(record: xr.Dataset) -> Lines:
-    """Every scored token of every query: mean gain over seeds with the largest batch against the gain predicted."""
+    """Every scored token of every query: mean gain over seeds with the largest batch against the
+    gain predicted.
+    """
     score = Score(record)
     guess, run = score.predicted[-1][score.known], score.gain[-1].mean(axis=0)[-1][score.known]
     reach = np.abs(guess).max() * np.array([-1, 1])
     lines = [Line(guess, run, "tokens", POINTS, 0), Line(reach, reach, "as predicted", LINE, None)]
-    return Lines(f"batch {record['batch'].values[-1]}, last update", "gain predicted", "gain measured, mean over seeds", lines)
+    return Lines(
+        f"batch {record['batch'].values[-1]}, last update",
+        "gain predicted",
+        "gain measured, mean over seeds",
+        lines,
+    )
 
 
 EXPERIMENT = Experiment(
@@ -283,7 +404,15 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="a forecast, then training on text",
     time_unit="updates",
-    full=Settings(n_vocab=2000, n_windows=60_000, seeds=10, stage_steps=4000, stage_lr=0.1, stage_batch=512, adam_steps=4000),
+    full=Settings(
+        n_vocab=2000,
+        n_windows=60_000,
+        seeds=10,
+        stage_steps=4000,
+        stage_lr=0.1,
+        stage_batch=512,
+        adam_steps=4000,
+    ),
     table=table,
     files=files,
 )

@@ -1,9 +1,10 @@
 """The first force of a text does not tell what an ordinary Transformer attends to first.
 
-The first force is a law of the model of Scan and Snap: tables of logits, plain descent, no noise. Here it is asked about a
-Transformer of one layer with all its parts: embeddings, several heads, a residual path, an MLP, learned positions, random
-starts, mini-batches and Adam. What is compared is how much each frequent query has come to seek each token, mean over heads, since
-the start. Ceilings: two seeds, and two halves of the text. Rival: how often the token stands before the query.
+The first force is a law of the model of Scan and Snap: tables of logits, plain descent, no noise.
+Here it is asked about a Transformer of one layer with all its parts: embeddings, several heads, a
+residual path, an MLP, learned positions, random starts, mini-batches and Adam. What is compared is
+how much each frequent query has come to seek each token, mean over heads, since the start.
+Ceilings: two seeds, and two halves of the text. Rival: how often the token stands before the query.
 """
 
 from __future__ import annotations
@@ -99,10 +100,22 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     windows = text.windows(settings.window, n_windows=settings.n_windows)
     force = theory.first_force(windows.counts, windows.query, windows.next_token).force[queries]
     jobs = [(run, settings, half, seed) for half in range(len(HALVES)) for seed in seeds]
-    found = np.stack(in_processes(operator.call, jobs, on_progress)).reshape(len(HALVES), len(seeds), -1, *force.shape)
-    values = {"score": found, "force": force, "token_count": np.stack([windows.token_count(query) for query in queries])}
+    found = np.stack(in_processes(operator.call, jobs, on_progress)).reshape(
+        len(HALVES), len(seeds), -1, *force.shape
+    )
+    values = {
+        "score": found,
+        "force": force,
+        "token_count": np.stack([windows.token_count(query) for query in queries]),
+    }
     names = [text.vocabulary[query] for query in queries]
-    coords = {"half": list(HALVES), "seed": seeds, "time": list(settings.steps), "query": names, "token": list(text.vocabulary)}
+    coords = {
+        "half": list(HALVES),
+        "seed": seeds,
+        "time": list(settings.steps),
+        "query": names,
+        "token": list(text.vocabulary),
+    }
     return Measured(values, coords)
 
 
@@ -130,7 +143,11 @@ def run(settings: Settings, half: int, seed: int) -> Array:
 
 def order(seen: Array, one: Any, other: Any) -> float:
     """Rank correlation over the tokens of each query that are seen often enough, mean over queries."""
-    return float(np.mean([rank_correlation(a[own], b[own]) for a, b, own in zip(one, other, seen, strict=True)]))
+    return float(
+        np.mean(
+            [rank_correlation(a[own], b[own]) for a, b, own in zip(one, other, seen, strict=True)]
+        )
+    )
 
 
 class Scores:
@@ -143,7 +160,10 @@ class Scores:
 
     def of(self, law: str) -> Array:
         """(time, seed): mean over the two halves of the text, whose runs share their start."""
-        found = [[[order(self.seen, self.laws[law], run) for run in half] for half in at] for at in self.score]
+        found = [
+            [[order(self.seen, self.laws[law], run) for run in half] for half in at]
+            for at in self.score
+        ]
         return np.mean(found, axis=1)
 
     def two_seeds(self) -> Array:
@@ -153,9 +173,16 @@ class Scores:
 
     def two_halves(self) -> Array:
         """(time): runs on different halves and with different seeds."""
-        pairs = [(i, j) for i in range(self.score.shape[2]) for j in range(self.score.shape[2]) if i != j]
+        pairs = [
+            (i, j) for i in range(self.score.shape[2]) for j in range(self.score.shape[2]) if i != j
+        ]
         return np.array(
-            [np.mean([order(self.seen, at[0, i], at[1, j]) for i, j in pairs]) if pairs else np.nan for at in self.score]
+            [
+                np.mean([order(self.seen, at[0, i], at[1, j]) for i, j in pairs])
+                if pairs
+                else np.nan
+                for at in self.score
+            ]
         )
 
 
@@ -164,31 +191,47 @@ _HALF = 0.5
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """At three looks, together: the whole interval over seeds is above chance, and above that of frequency. Set before any run.
+    """At three looks, together: the whole interval over seeds is above chance, and above that of
+    frequency. Set before any run.
 
-    Then, at the last look, where runs agree well enough to decide: at least half of what two seeds agree on. Set after a trial with
-    two seeds, which had shown that it would fail.
+    Then, at the last look, where runs agree well enough to decide: at least half of what two seeds
+    agree on. Set after a trial with two seeds, which had shown that it would fail.
     """
     settings = EXPERIMENT.settings_of(record)
     scores, times = Scores(record, settings.least_count), record.time.values.tolist()
     asked = [step for step in _ASKED if step in times]
-    force, frequency, seeds, halves = scores.of("first force"), scores.of("frequency"), scores.two_seeds(), scores.two_halves()
+    force, frequency, seeds, halves = (
+        scores.of("first force"),
+        scores.of("frequency"),
+        scores.two_seeds(),
+        scores.two_halves(),
+    )
     samples = {("chance", step): force[times.index(step)] for step in asked}
-    samples |= {("frequency", step): force[times.index(step)] - frequency[times.index(step)] for step in asked}
+    samples |= {
+        ("frequency", step): force[times.index(step)] - frequency[times.index(step)]
+        for step in asked
+    }
     intervals = simultaneous(samples)
     for (rival, step), uncut in intervals.items():
         found = cut(uncut, CORRELATION if rival == "chance" else (-2.0, 2.0))
         at = times.index(step)
         case = Case({"text": settings.text, "update": step}).under(
-            Ceiling("two seeds", seeds[at], "seeds averaged"), Ceiling("two halves of the text", halves[at])
+            Ceiling("two seeds", seeds[at], "seeds averaged"),
+            Ceiling("two halves of the text", halves[at]),
         )
         title = "rank correlation of the first force with a Transformer" + (
             "" if rival == "chance" else ", above that of frequency"
         )
-        yield case.at_least(FORECAST_TRANSFORMER, title, found, 0.0, strict=True, expected=CANNOT_TELL)
-    case = Case({"text": settings.text, "update": times[-1]}).under(Ceiling("two halves of the text", halves[-1], limits=False))
+        yield case.at_least(
+            FORECAST_TRANSFORMER, title, found, 0.0, strict=True, expected=CANNOT_TELL
+        )
+    case = Case({"text": settings.text, "update": times[-1]}).under(
+        Ceiling("two halves of the text", halves[-1], limits=False)
+    )
     title = "rank correlation of the first force / that of two seeds"
-    yield case.at_least(FORECAST_TRANSFORMER, title, interval(force[-1] / seeds[-1]), _HALF, expected=FAILS)
+    yield case.at_least(
+        FORECAST_TRANSFORMER, title, interval(force[-1] / seeds[-1]), _HALF, expected=FAILS
+    )
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -196,29 +239,67 @@ def panels(record: xr.Dataset) -> Layout:
     lines = []
     for tone, law in enumerate(scores.laws):
         found = scores.of(law)
-        lines.append(Line(x, found.mean(axis=1), law, LINE, tone, low=found.min(axis=1), high=found.max(axis=1)))
+        lines.append(
+            Line(
+                x,
+                found.mean(axis=1),
+                law,
+                LINE,
+                tone,
+                low=found.min(axis=1),
+                high=found.max(axis=1),
+            )
+        )
     lines += [
         Line(x, scores.two_seeds(), "ceiling: two seeds", DASHES, None),
         Line(x, scores.two_halves(), "ceiling: two halves", DOTS, None),
     ]
     first = Lines(
-        "an ordinary Transformer, Adam", "updates", "rank correlation with training", lines, "x", ylim=(-1, 1.05), levels={0.0: ""}
+        "an ordinary Transformer, Adam",
+        "updates",
+        "rank correlation with training",
+        lines,
+        "x",
+        ylim=(-1, 1.05),
+        levels={0.0: ""},
     )
     at, query = int(np.argmin(np.abs(x - 100))), 0
     own = scores.seen[query]
-    law, run = scores.laws["first force"][query][own], scores.score[at].mean(axis=(0, 1))[query][own]
+    law, run = (
+        scores.laws["first force"][query][own],
+        scores.score[at].mean(axis=(0, 1))[query][own],
+    )
     cloud = [Line(rankdata(-law), rankdata(-run), "tokens", POINTS, 0)]
     title = f"query {record['query'].values[query]}, update {x[at]}"
-    return [first, Lines(title, "rank by first force (1 gains most)", "rank by change of score, mean over runs", cloud)]
+    return [
+        first,
+        Lines(
+            title,
+            "rank by first force (1 gains most)",
+            "rank by change of score, mean over runs",
+            cloud,
+        ),
+    ]
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     scores = Scores(record, EXPERIMENT.settings_of(record).least_count)
-    laws, seeds, halves = {law: scores.of(law) for law in scores.laws}, scores.two_seeds(), scores.two_halves()
-    ends = {law: [cut(interval(at), CORRELATION)._asdict() for at in found] for law, found in laws.items()}
+    laws, seeds, halves = (
+        {law: scores.of(law) for law in scores.laws},
+        scores.two_seeds(),
+        scores.two_halves(),
+    )
+    ends = {
+        law: [cut(interval(at), CORRELATION)._asdict() for at in found]
+        for law, found in laws.items()
+    }
     return [
         {"update": int(step)}
-        | {f"{law} {end}": value for law, of_law in ends.items() for end, value in of_law[i].items()}
+        | {
+            f"{law} {end}": value
+            for law, of_law in ends.items()
+            for end, value in of_law[i].items()
+        }
         | {"two seeds": float(seeds[i]), "two halves": float(halves[i])}
         for i, step in enumerate(record.time.values)
     ]
@@ -242,9 +323,15 @@ EXPERIMENT = Experiment(
     ),
     caveat="Other widths, rates and texts were not tried; a model without residual path and positions is closer to the theory.",
     variables={
-        "score": Variable("half seed time query token", "1", "change of how much the query seeks the token, mean over heads"),
+        "score": Variable(
+            "half seed time query token",
+            "1",
+            "change of how much the query seeks the token, mean over heads",
+        ),
         "force": Variable("query token", "1", "first force F, from windows of the whole text"),
-        "token_count": Variable("query token", "1", "how often the token stands in the windows of the query"),
+        "token_count": Variable(
+            "query token", "1", "how often the token stands in the windows of the query"
+        ),
     },
     dynamics="training of a Transformer on text",
     time_unit="updates",

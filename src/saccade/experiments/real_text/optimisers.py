@@ -1,10 +1,13 @@
-"""Adam favours other tokens than SGD; of momentum, and of whether Adam's rate decides which, this text cannot tell.
+"""Adam favours other tokens than SGD; of momentum, and of whether Adam's rate decides which, this
+text cannot tell.
 
-The theorem's own model is trained from zero without noise, on every window of a sample of the text at every update, with SGD, with
-momentum at a tenth of the rate, and with Adam at several rates; samples share no window. `adam-subsets` found on classes of the
-paper's making that Adam follows frequency less than SGD, and that a higher rate favours more frequent tokens: both are asked here.
-On the same sample two optimisers agree in its noise, on different ones its noise sets them apart; so they are compared across
-samples, over how far samples agree with the same optimiser. Intervals are by jackknife over samples, simultaneous.
+The theorem's own model is trained from zero without noise, on every window of a sample of the text
+at every update, with SGD, with momentum at a tenth of the rate, and with Adam at several rates;
+samples share no window. `adam-subsets` found on classes of the paper's making that Adam follows
+frequency less than SGD, and that a higher rate favours more frequent tokens: both are asked here.
+On the same sample two optimisers agree in its noise, on different ones its noise sets them apart;
+so they are compared across samples, over how far samples agree with the same optimiser. Intervals
+are by jackknife over samples, simultaneous.
 """
 
 from __future__ import annotations
@@ -32,7 +35,11 @@ MOMENTUM = 0.9
 SAME = 0.9  # rank correlation of two gains that a reader would call the same; .95 until a first run gave momentum .92 to .99
 OTHER = 0.5  # and below which they would be called different
 VARIABLES = {
-    "gain": Variable("optimiser sample query token", "1", "change of the score of each token for each query, from start to end"),
+    "gain": Variable(
+        "optimiser sample query token",
+        "1",
+        "change of the score of each token for each query, from start to end",
+    ),
     **token_groups.VARIABLES,
 }
 
@@ -71,7 +78,9 @@ class Settings:
 
 
 def training_of(settings: Settings) -> dict[str, dict[str, Any]]:
-    """How each run is trained, by its name. Momentum has a tenth of SGD's rates: with 0.9 it takes ten times the steps."""
+    """How each run is trained, by its name. Momentum has a tenth of SGD's rates: with 0.9 it takes
+    ten times the steps.
+    """
     rates = sorted(checked_list("adam_rates", settings.adam_rates, low=1e-8, high=100.0))
     if len(rates) < 2:
         raise InputError("`adam_rates` must list at least two rates: they are compared.")
@@ -80,31 +89,52 @@ def training_of(settings: Settings) -> dict[str, dict[str, Any]]:
     return (
         {"SGD": plain}
         | {"momentum": {"momentum": MOMENTUM, **slow}}
-        | {f"Adam {rate:g}": {"optimiser": "adam", "lr_decoder": rate, "lr_attention": rate} for rate in rates}
+        | {
+            f"Adam {rate:g}": {"optimiser": "adam", "lr_decoder": rate, "lr_attention": rate}
+            for rate in rates
+        }
     )
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    axes: dict[str, Any] = {"optimiser": list(training_of(settings)), "sample": range(checked_count("samples", settings.samples))}
+    axes: dict[str, Any] = {
+        "optimiser": list(training_of(settings)),
+        "sample": range(checked_count("samples", settings.samples)),
+    }
     return followed_runs(_followed, settings, axes, on_progress)
 
 
 def _followed(settings: Settings, kind: str, sample: int) -> dict[str, Array]:
-    sizes: dict[str, Any] = {"n_windows": settings.n_windows, "sample": sample, "residual": settings.residual}
+    sizes: dict[str, Any] = {
+        "n_windows": settings.n_windows,
+        "sample": sample,
+        "residual": settings.residual,
+    }
     looks = [0, checked_count("steps", settings.steps)]
-    return {"gain": noise_free_gains(settings.looked_at(), **sizes, **training_of(settings)[kind], save=looks)[-1]}
+    return {
+        "gain": noise_free_gains(
+            settings.looked_at(), **sizes, **training_of(settings)[kind], save=looks
+        )[-1]
+    }
 
 
 def gains_of(record: xr.Dataset) -> dict[str, Array]:
     """By optimiser (sample, query, token)."""
     gain = record["gain"].transpose("optimiser", "sample", "query", "token")
-    return {str(kind): of_kind for kind, of_kind in zip(record.optimiser.values, gain.values, strict=True)}
+    return {
+        str(kind): of_kind
+        for kind, of_kind in zip(record.optimiser.values, gain.values, strict=True)
+    }
 
 
 def alike(one: Array, other: Array, groups: TokenGroups) -> Array:
-    """How far two optimisers favour the same tokens, corrected for the noise of samples: jackknife values (sample)."""
+    """How far two optimisers favour the same tokens, corrected for the noise of samples: jackknife
+    values (sample).
+    """
     parts = [_scores(*pair, groups) for pair in ((one, other), (one, one), (other, other))]
-    return jackknife(lambda kept: disattenuated(*(scores[np.ix_(kept, kept)] for scores in parts)), len(one))
+    return jackknife(
+        lambda kept: disattenuated(*(scores[np.ix_(kept, kept)] for scores in parts)), len(one)
+    )
 
 
 def _scores(one: Array, other: Array, groups: TokenGroups) -> Array:
@@ -115,14 +145,18 @@ def _scores(one: Array, other: Array, groups: TokenGroups) -> Array:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     """Judged over the whole simultaneous 95 % interval over samples.
 
-    Bounds, and that Adam is not expected to follow frequency less, were set after a first run, which compared on the same sample;
-    the latter is asked at the middle rate, the only one of three at which that run could tell. Samples are all the windows that the
-    text has, in eight parts; with four, tried too, intervals are wider and two comparisons of Adam with SGD cannot be told.
+    Bounds, and that Adam is not expected to follow frequency less, were set after a first run,
+    which compared on the same sample; the latter is asked at the middle rate, the only one of three
+    at which that run could tell. Samples are all the windows that the text has, in eight parts;
+    with four, tried too, intervals are wider and two comparisons of Adam with SGD cannot be told.
     """
     groups, gain = TokenGroups.of_record(record), gains_of(record)
     adam = [kind for kind in gain if kind.startswith("Adam")]
     follows = {kind: fates.frequency_following(of_kind, groups) for kind, of_kind in gain.items()}
-    asked = {"momentum": alike(gain["momentum"], gain["SGD"], groups), "rates": alike(gain[adam[0]], gain[adam[-1]], groups)}
+    asked = {
+        "momentum": alike(gain["momentum"], gain["SGD"], groups),
+        "rates": alike(gain[adam[0]], gain[adam[-1]], groups),
+    }
     asked |= {f"alike {kind}": alike(gain[kind], gain["SGD"], groups) for kind in adam}
     middle = adam[len(adam) // 2]
     asked |= {"less": np.abs(follows[middle]) - np.abs(follows["SGD"])}
@@ -130,7 +164,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     found = simultaneous(asked)
 
     def under(*kinds: str, limits: bool = False) -> Case:
-        """How far two samples agree does not limit what is compared but for their noise: the interval has it."""
+        """How far two samples agree does not limit what is compared but for their noise: the
+        interval has it.
+        """
         top = min(fates.gain_agreement(gain[kind], groups) for kind in kinds)
         return Case().under(Ceiling("two samples of the text", top, limits=limits))
 
@@ -182,7 +218,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Means with the ends of their 95 % intervals over samples, each for itself; noise-corrected ones may be above 1."""
+    """Means with the ends of their 95 % intervals over samples, each for itself; noise-corrected
+    ones may be above 1.
+    """
     groups, gain = TokenGroups.of_record(record), gains_of(record)
     return [
         {
@@ -196,17 +234,32 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
         for kind, of_kind in gain.items()
         for name, values in {
             "rank correlation of gain and frequency": fates.frequency_following(of_kind, groups),
-            "noise-corrected rank correlation of gains with SGD's": alike(of_kind, gain["SGD"], groups),
-            "distinct tokens outgain common tokens: share of pairs": fates.separation_share(of_kind, groups),
+            "noise-corrected rank correlation of gains with SGD's": alike(
+                of_kind, gain["SGD"], groups
+            ),
+            "distinct tokens outgain common tokens: share of pairs": fates.separation_share(
+                of_kind, groups
+            ),
         }.items()
     ]
 
 
 def panels(record: xr.Dataset) -> Layout:
     groups, gain = TokenGroups.of_record(record), gains_of(record)
-    places, ticks = np.arange(len(gain), dtype=float), {float(place): kind for place, kind in enumerate(gain)}
-    ceiling = Line(places, [fates.gain_agreement(one, groups) for one in gain.values()], "two samples", RINGS, None)
-    follows = simultaneous({kind: fates.frequency_following(one, groups) for kind, one in gain.items()})
+    places, ticks = (
+        np.arange(len(gain), dtype=float),
+        {float(place): kind for place, kind in enumerate(gain)},
+    )
+    ceiling = Line(
+        places,
+        [fates.gain_agreement(one, groups) for one in gain.values()],
+        "two samples",
+        RINGS,
+        None,
+    )
+    follows = simultaneous(
+        {kind: fates.frequency_following(one, groups) for kind, one in gain.items()}
+    )
     with_sgd = simultaneous({kind: alike(one, gain["SGD"], groups) for kind, one in gain.items()})
     shown: dict[str, Any] = {"ticks": ticks, "ylim": (-1, 1.03), "levels": {0.0: ""}}
     return [
@@ -259,6 +312,12 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="training on text, all windows at every update",
     time_unit="updates",
-    full=Settings(n_vocab=2000, queries=16, n_windows=25_000, steps=1000, adam_rates=(0.001, 0.003, 0.01, 0.03, 0.1)),
+    full=Settings(
+        n_vocab=2000,
+        queries=16,
+        n_windows=25_000,
+        steps=1000,
+        adam_rates=(0.001, 0.003, 0.01, 0.03, 0.1),
+    ),
     table=table,
 )

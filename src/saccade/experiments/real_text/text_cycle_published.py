@@ -1,10 +1,13 @@
-"""One epoch of text at the published settings: of Fig. 3's four phases the first two appear, and on WikiText-2 with another word.
+"""One epoch of text at the published settings: of Fig. 3's four phases the first two appear, and on
+WikiText-2 with another word.
 
-The model of [chen2026] with Adam at 1.5e-4, width 256, entries from N(0, 1/m²), scores not scaled, one pass over WikiText-2 and
-TinyStories as words and as byte pairs. Batch, windows and vocabulary, which the paper does not give, are varied; an epoch is as
-many windows as cover the text once. The query of a probe, its last word, is *diluted* when no word has half of its attention, else
-on the word that has. Fig. 3 says: diluted, on one frequent word (whitespace on WikiText-2), diluted, on itself; the event detector
-finds the turns, where all words of the probe are tokens. Which claims are expected to fail was set from the run itself.
+The model of [chen2026] with Adam at 1.5e-4, width 256, entries from N(0, 1/m²), scores not scaled,
+one pass over WikiText-2 and TinyStories as words and as byte pairs. Batch, windows and vocabulary,
+which the paper does not give, are varied; an epoch is as many windows as cover the text once. The
+query of a probe, its last word, is *diluted* when no word has half of its attention, else on the
+word that has. Fig. 3 says: diluted, on one frequent word (whitespace on WikiText-2), diluted, on
+itself; the event detector finds the turns, where all words of the probe are tokens. Which claims
+are expected to fail was set from the run itself.
 """
 
 from __future__ import annotations
@@ -26,7 +29,15 @@ from saccade.dynamics.training import train_text
 from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run, of_every_run
-from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, lacking, matrices, said, sought, spelt, spread_ranks
+from saccade.experiments.real_text.text_cycle_runs import (
+    CycleMeasures,
+    lacking,
+    matrices,
+    said,
+    sought,
+    spelt,
+    spread_ranks,
+)
 from saccade.lab.ceiling import EXACT_COUNT
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
@@ -41,25 +52,56 @@ HALF = 0.5  # of its attention: a word is on another
 DILUTED = "diluted"
 OWN = 0.75  # attention on itself that the paper highlights
 # the words of Fig. 3 in its order; the last one is the query
-PROBES = {"wikitext-2": ("the", ",", " ", "ter", "end", "continue"), "tinystories": ("the", ",", "a", "full", "been")}
+PROBES = {
+    "wikitext-2": ("the", ",", " ", "ter", "end", "continue"),
+    "tinystories": ("the", ",", "a", "full", "been"),
+}
 N_LOOKS, N_QUERIES, N_SAMPLES, N_PROBE = 100, 8, 200, 6
-STAGES = ("condensation", "focus_peak", "dilution", "new_direction", "next_cycle")  # as `find_events` names them
+STAGES = (
+    "condensation",
+    "focus_peak",
+    "dilution",
+    "new_direction",
+    "next_cycle",
+)  # as `find_events` names them
 _LOOK = "text reading seed look"
 VARIABLES = {
     "step": Variable(_LOOK, "updates", "when the run was looked at"),
-    "loss": Variable(_LOOK, "nats", "cross-entropy of the next token, of the batch about to be learned from"),
-    "on_frequent": Variable(f"{_LOOK} query", "1", "attention of each query on the most frequent token, of an endless context"),
+    "loss": Variable(
+        _LOOK, "nats", "cross-entropy of the next token, of the batch about to be learned from"
+    ),
+    "on_frequent": Variable(
+        f"{_LOOK} query",
+        "1",
+        "attention of each query on the most frequent token, of an endless context",
+    ),
     "second": Variable(_LOOK, "1", "second singular value of the embedding over the first"),
     "probe_attention": Variable(
-        f"{_LOOK} probe_query probe_key", "1", "attention among the probe words that are tokens, once each"
+        f"{_LOOK} probe_query probe_key",
+        "1",
+        "attention among the probe words that are tokens, once each",
     ),
-    "probe_norm": Variable(f"{_LOOK} probe_query", "1", "length of each probe word's embedding; NaN: not a token"),
+    "probe_norm": Variable(
+        f"{_LOOK} probe_query", "1", "length of each probe word's embedding; NaN: not a token"
+    ),
     "own": Variable(
-        _LOOK, "1", "share of the last tokens of windows of the text that give themselves over 0.75 of their attention"
+        _LOOK,
+        "1",
+        "share of the last tokens of windows of the text that give themselves over 0.75 of their attention",
     ),
-    "stage_time": Variable("text reading seed stage", "updates", "when the event detector finds each stage; NaN: not"),
-    "probe_word": Variable("text probe_query", "", "words of the probe in the paper's order, the query last; empty: no more"),
-    "probe_token": Variable("text reading probe_query", "", "how the vocabulary spells each; empty: it has no such token"),
+    "stage_time": Variable(
+        "text reading seed stage", "updates", "when the event detector finds each stage; NaN: not"
+    ),
+    "probe_word": Variable(
+        "text probe_query",
+        "",
+        "words of the probe in the paper's order, the query last; empty: no more",
+    ),
+    "probe_token": Variable(
+        "text reading probe_query",
+        "",
+        "how the vocabulary spells each; empty: it has no such token",
+    ),
     "updates": Variable("text reading", "updates", "in one epoch"),
 }
 
@@ -81,8 +123,12 @@ class Reading(NamedTuple):
 
 
 WORDS = Reading()
-BYTE_PAIRS = Reading(tokenizer="bpe", n_vocab=4000)  # of WikiText-2, the fewest thousands with all words of the probe
-READ_AS = {"wikitext-2": BYTE_PAIRS}  # tokens that have all words of its probe; of other texts words have
+BYTE_PAIRS = Reading(
+    tokenizer="bpe", n_vocab=4000
+)  # of WikiText-2, the fewest thousands with all words of the probe
+READ_AS = {
+    "wikitext-2": BYTE_PAIRS
+}  # tokens that have all words of its probe; of other texts words have
 
 
 def readings_of(text: str) -> dict[str, Reading]:
@@ -118,9 +164,20 @@ class Settings:
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     seeds = checked_seeds(settings.seeds)
     words = {text: _probe_of(text) for text in settings.texts}
-    read = {(text, name): reading for text in settings.texts for name, reading in readings_of(text).items()}
-    tokens = {(text, name): _spelling(text, reading, words[text]) for (text, name), reading in read.items()}
-    jobs = [(settings, key[0], reading, seed, tokens[key]) for key, reading in read.items() for seed in seeds]
+    read = {
+        (text, name): reading
+        for text in settings.texts
+        for name, reading in readings_of(text).items()
+    }
+    tokens = {
+        (text, name): _spelling(text, reading, words[text])
+        for (text, name), reading in read.items()
+    }
+    jobs = [
+        (settings, key[0], reading, seed, tokens[key])
+        for key, reading in read.items()
+        for seed in seeds
+    ]
     found = in_processes(_run, jobs, on_progress)
     shape = (len(settings.texts), len(READINGS), len(seeds))
     values: dict[str, Any] = {}
@@ -130,13 +187,21 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
             values[name] = whole.reshape(*shape, *whole.shape[1:])
     values |= {
         "probe_word": [_lengthened(probe) for probe in words.values()],
-        "probe_token": np.reshape([_lengthened(spelling) for spelling in tokens.values()], (*shape[:2], N_PROBE)),
+        "probe_token": np.reshape(
+            [_lengthened(spelling) for spelling in tokens.values()], (*shape[:2], N_PROBE)
+        ),
         "updates": np.reshape([run["updates"] for run in found[:: len(seeds)]], shape[:2]),
     }
     missing = dict.fromkeys(
-        lacking(f"{text}, {reading.vocabulary}", words[text], tokens[text, name]) for (text, name), reading in read.items()
+        lacking(f"{text}, {reading.vocabulary}", words[text], tokens[text, name])
+        for (text, name), reading in read.items()
     )
-    coords = {"text": list(settings.texts), "reading": list(READINGS), "seed": seeds, "stage": list(STAGES)}
+    coords = {
+        "text": list(settings.texts),
+        "reading": list(READINGS),
+        "seed": seeds,
+        "stage": list(STAGES),
+    }
     return Measured(values, coords, {"left_out": json.dumps(list(filter(None, missing)))})
 
 
@@ -155,7 +220,9 @@ def _probe_of(name: str) -> tuple[str, ...]:
 def _spelling(name: str, reading: Reading, words: Sequence[str]) -> list[str]:
     tokens = spelt(_corpus(name, reading), words)
     if not any(tokens):
-        raise InputError(f"{name}: no word of the probe ({', '.join(words)}) is one of {reading.vocabulary}; give another text.")
+        raise InputError(
+            f"{name}: no word of the probe ({', '.join(words)}) is one of {reading.vocabulary}; give another text."
+        )
     return tokens
 
 
@@ -173,13 +240,17 @@ class PublishedMeasures(CycleMeasures):
         seen = super().__call__(model, step)
         last = self.windows[:, -1]
         embedding = matrices(model)[0].detach()
-        scores = torch.einsum("wd,wjd->wj", sought(model, last).to(embedding), embedding[self.windows]).double()
+        scores = torch.einsum(
+            "wd,wjd->wj", sought(model, last).to(embedding), embedding[self.windows]
+        ).double()
         own = (softmax(scores.numpy(), axis=1) * (self.windows == last[:, None])).sum(axis=1)
         norms = embedding[self.probe].double().norm(dim=1).numpy()
         return seen | {"own": float((own > OWN).mean()), "probe_norm": ("probe_query", norms)}
 
 
-def _run(settings: Settings, name: str, reading: Reading, seed: int, tokens: Sequence[str]) -> dict[str, Any]:
+def _run(
+    settings: Settings, name: str, reading: Reading, seed: int, tokens: Sequence[str]
+) -> dict[str, Any]:
     text = _corpus(name, reading)
     places = [place for place, token in enumerate(tokens) if token]
     probe = np.array([text.id_of(tokens[place]) for place in places], np.intp)
@@ -187,10 +258,14 @@ def _run(settings: Settings, name: str, reading: Reading, seed: int, tokens: Seq
     starts = np.random.default_rng(0).integers(len(text.valid) - reading.context, size=N_SAMPLES)
     windows = text.valid[starts[:, None] + np.arange(reading.context)].astype(np.intp)
     queries = spread_ranks(text.n_vocab, N_QUERIES)
-    measures = PublishedMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), queries, probe, windows)
+    measures = PublishedMeasures(
+        text.frequencies, text.bigrams / text.bigrams.sum(), queries, probe, windows
+    )
     record = train_text(
         text,
-        model=TransformerConfig.focus_and_dilution(text.n_vocab, settings.width, 1 / settings.width, False),
+        model=TransformerConfig.focus_and_dilution(
+            text.n_vocab, settings.width, 1 / settings.width, False
+        ),
         steps=updates,
         batch=reading.batch,
         context=reading.context,
@@ -202,7 +277,9 @@ def _run(settings: Settings, name: str, reading: Reading, seed: int, tokens: Seq
         measures=measures,
         watch=False,
         evaluate=0,
-        checkpoints=resumed_from(settings.resumable, settings.width, settings.lr, updates, name, reading, seed),
+        checkpoints=resumed_from(
+            settings.resumable, settings.width, settings.lr, updates, name, reading, seed
+        ),
     )
     values = record.singular_values.values
     events = find_events(
@@ -218,13 +295,18 @@ def _run(settings: Settings, name: str, reading: Reading, seed: int, tokens: Seq
         **{key: record[key].values for key in ("loss", "on_frequent", "own")},
         "probe_norm": _placed(record.probe_norm.values, places),
         "probe_attention": _placed(record.probe_attention.values, places),
-        "stage_time": [min((event.time for event in events if event.name == stage), default=np.nan) for stage in STAGES],
+        "stage_time": [
+            min((event.time for event in events if event.name == stage), default=np.nan)
+            for stage in STAGES
+        ],
         "updates": updates,
     }
 
 
 def _placed(values: Any, places: Sequence[int]) -> Any:
-    """Values of the words that are tokens (look, word, ...) at their places in the probe; NaN elsewhere."""
+    """Values of the words that are tokens (look, word, ...) at their places in the probe; NaN
+    elsewhere.
+    """
     n_axes = values.ndim - 1
     whole: Any = np.full((len(values), *[N_PROBE] * n_axes), np.nan)
     whole[:, *np.ix_(*[places] * n_axes)] = values
@@ -232,9 +314,9 @@ def _placed(values: Any, places: Sequence[int]) -> Any:
 
 
 def seen_phases(step: Any, attention: Any, own: int, named: int | None = None) -> int:
-    """How many of Fig. 3's phases one word of the probe goes through in their order, attention (look, key): diluted, on another
-    word (that at place `named`, if the paper names it), diluted again, on itself. Turns of its largest attention are those that the
-    event detector finds.
+    """How many of Fig. 3's phases one word of the probe goes through in their order, attention
+    (look, key): diluted, on another word (that at place `named`, if the paper names it), diluted
+    again, on itself. Turns of its largest attention are those that the event detector finds.
     """
     largest, on = attention.max(axis=1), attention.argmax(axis=1)
     looked_away = (largest >= HALF) & ((on != own) if named is None else (on == named))
@@ -243,35 +325,51 @@ def seen_phases(step: Any, attention: Any, own: int, named: int | None = None) -
     events = find_events(step, attention_on_frequent=largest[:, None])
     focused = set(step[looked_away])
     peaks = [event.time for event in events if event.name == "focus_peak" and event.time in focused]
-    dips = [event for event in events if event.name == "dilution" and event.value < HALF and peaks and event.time > peaks[0]]
+    dips = [
+        event
+        for event in events
+        if event.name == "dilution" and event.value < HALF and peaks and event.time > peaks[0]
+    ]
     return 2 + bool(dips) + (bool(dips) and largest[-1] >= HALF and on[-1] == own)
 
 
 def looked_at(attention: Any, words: Sequence[str]) -> list[str]:
-    """What one word looks at, attention (look, key), one state after the other: `diluted`, or a word."""
+    """What one word looks at, attention (look, key), one state after the other: `diluted`, or a
+    word.
+    """
     most, on = attention.max(axis=1), attention.argmax(axis=1)
-    states = [said(words[key]) if share >= HALF else DILUTED for share, key in zip(most, on, strict=True)]
+    states = [
+        said(words[key]) if share >= HALF else DILUTED for share, key in zip(most, on, strict=True)
+    ]
     return [state for state, _ in groupby(states)]
 
 
 def _query(run: xr.Dataset) -> tuple[Any, int]:
-    """Attention of the probe's last word in one run (look, key) on those that are tokens, and its own place among them."""
+    """Attention of the probe's last word in one run (look, key) on those that are tokens, and its
+    own place among them.
+    """
     known = run.probe_token.values != ""
     looks = np.isfinite(run.step.values)
-    return run.probe_attention.values[looks][:, np.flatnonzero(known)[-1], known], int(known.sum()) - 1
+    return run.probe_attention.values[looks][:, np.flatnonzero(known)[-1], known], int(
+        known.sum()
+    ) - 1
 
 
 def _whole(record: xr.Dataset, text: str) -> list[str]:
     """Readings whose vocabulary has every word of the probe."""
-    words, tokens = record.probe_word.sel(text=text).values, record.probe_token.sel(text=text).values
+    words, tokens = (
+        record.probe_word.sel(text=text).values,
+        record.probe_token.sel(text=text).values,
+    )
     complete = ((tokens != "") == (words != "")).all(axis=1)
     return [str(reading) for reading in record.reading.values[complete]]
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """Words of the probe are asked of every vocabulary, joint focus and the words of each phase of every reading, yes or no of all
-    runs of all readings together; sizes of the reading of each text that shows most of it. What concerns the probe is asked only of
-    readings that have all of its words.
+    """Words of the probe are asked of every vocabulary, joint focus and the words of each phase of
+    every reading, yes or no of all runs of all readings together; sizes of the reading of each text
+    that shows most of it. What concerns the probe is asked only of readings that have all of its
+    words.
     """
     published = [EXPERIMENT.as_published(record, "seeds", "texts", "resumable")]
     for text in map(str, record.text.values):
@@ -290,20 +388,26 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         for what, (title, least) in AT_BEST.items():
             among = whole if what in OF_THE_PROBE else list(found)
             best = max(among, key=lambda name: np.mean(found[name][what]))
-            best_of = case.but(**{"best of": f"{len(among)} readings", "reading": _reading(record, text, best)})
+            best_of = case.but(
+                **{"best of": f"{len(among)} readings", "reading": _reading(record, text, best)}
+            )
             expected = HOLDS if what in SEEN else FAILS
             yield every_run(best_of, FIG_3, title, found[best][what], least, expected=expected)
 
 
 def _reading(record: xr.Dataset, text: str, name: str) -> str:
-    """A reading with its updates in one epoch: `4000 byte pairs, batch 100, windows of 20, 1554 updates`."""
+    """A reading with its updates in one epoch: `4000 byte pairs, batch 100, windows of 20, 1554
+    updates`.
+    """
     return f"{readings_of(text)[name]}, {int(record.updates.sel(text=text, reading=name))} updates"
 
 
 def _vocabularies(record: xr.Dataset, text: str, case: Case) -> Iterator[Claim]:
     """Which vocabularies can be the paper's: those that have the words of its probe."""
     asked = record.probe_word.sel(text=text).values != ""
-    for vocabulary, name in {reading.vocabulary: name for name, reading in readings_of(text).items()}.items():
+    for vocabulary, name in {
+        reading.vocabulary: name for name, reading in readings_of(text).items()
+    }.items():
         missing = record.probe_token.sel(text=text, reading=name).values[asked] == ""
         expected = FAILS if (text, vocabulary) in LACKING else HOLDS
         of_one = case.but(vocabulary=vocabulary).under(EXACT_COUNT)
@@ -311,7 +415,9 @@ def _vocabularies(record: xr.Dataset, text: str, case: Case) -> Iterator[Claim]:
 
 
 def _of_each_reading(record: xr.Dataset, text: str, case: Case, found: Any) -> Iterator[Claim]:
-    """Joint focus, and the phases; the words that were seen instead are in the sentence, so that no label depends on a run."""
+    """Joint focus, and the phases; the words that were seen instead are in the sentence, so that no
+    label depends on a run.
+    """
     for name, reading in readings_of(text).items():
         read = case.but(reading=_reading(record, text, name))
         expected = FAILS if reading.tokenizer == "bpe" else HOLDS
@@ -334,11 +440,20 @@ THREE = "the query of the probe goes through the first three of the published ph
 OF_THE_PROBE = ("turns", "first", "ever", "phases", "shrink")
 IN_EVERY_RUN = {  # title, at least
     "turns": ("the query of the probe turns from all words to one other, in every run", 2),
-    "first": ("the first word that the query of the probe turns to is the published one, whitespace, in every run", 1),
-    "ever": ("the query of the probe gives whitespace half of its attention at some time, in every run", 1),
+    "first": (
+        "the first word that the query of the probe turns to is the published one, whitespace, in every run",
+        1,
+    ),
+    "ever": (
+        "the query of the probe gives whitespace half of its attention at some time, in every run",
+        1,
+    ),
     "phases": ("the query of the probe goes through the published four phases, in every run", 4),
     "condensed": ("the event detector finds condensation, in every run", 1),
-    "cycle": ("the event detector finds focus, dilution and a new direction, in this order, in every run", 3),
+    "cycle": (
+        "the event detector finds focus, dilution and a new direction, in this order, in every run",
+        3,
+    ),
 }
 AT_BEST = {  # title, at least
     "shrink": ("every probe word but the longest gets shorter by a tenth, in every run", 1),
@@ -352,25 +467,39 @@ CYCLE = ["focus_peak", "dilution", "new_direction"]
 
 
 def _shown(record: xr.Dataset, text: str, reading: str) -> dict[str, Any]:
-    """What each seed shows of what is asked. The word of phase two is asked for where the paper names it: whitespace."""
+    """What each seed shows of what is asked. The word of phase two is asked for where the paper
+    names it: whitespace.
+    """
     run = record.sel(text=text, reading=reading)
     end = run.isel(look=_last(run))
     words = [str(word) for word in run.probe_word.values[run.probe_token.values != ""]]
     named = words.index(" ") if " " in words else None
-    queries = [(run.sel(seed=seed).step.values, *_query(run.sel(seed=seed))) for seed in record.seed.values]
+    queries = [
+        (run.sel(seed=seed).step.values, *_query(run.sel(seed=seed))) for seed in record.seed.values
+    ]
     seen = [looked_at(looks, words) for _, looks, _ in queries]
     on_words = [[state for state in states if state != DILUTED] for states in seen]
     whitespace = said(" ")
     return {
         "focus": run.on_frequent.min("query").max("look").values,
-        "turns": np.array([seen_phases(step[: len(looks)], looks, own) for step, looks, own in queries]),
-        "phases": np.array([seen_phases(step[: len(looks)], looks, own, named) for step, looks, own in queries]),
+        "turns": np.array(
+            [seen_phases(step[: len(looks)], looks, own) for step, looks, own in queries]
+        ),
+        "phases": np.array(
+            [seen_phases(step[: len(looks)], looks, own, named) for step, looks, own in queries]
+        ),
         "seen": seen,
-        "first": np.array([np.nan if named is None else whitespace in states[:1] for states in on_words]),
-        "ever": np.array([np.nan if named is None else whitespace in states for states in on_words]),
+        "first": np.array(
+            [np.nan if named is None else whitespace in states[:1] for states in on_words]
+        ),
+        "ever": np.array(
+            [np.nan if named is None else whitespace in states for states in on_words]
+        ),
         "condensed": np.isfinite(run.stage_time.sel(stage="condensation").values).astype(float),
         "cycle": np.array([_in_order(times) for times in run.stage_time.sel(stage=CYCLE).values]),
-        "shrink": np.array([shrinking(run.sel(seed=seed).probe_norm.values) for seed in record.seed.values]),
+        "shrink": np.array(
+            [shrinking(run.sel(seed=seed).probe_norm.values) for seed in record.seed.values]
+        ),
         "direction": end.second.values,
         "own": end.own.values,
     }
@@ -385,7 +514,9 @@ def _in_order(times: Any) -> int:
 
 
 def shrinking(norms: Any) -> float:
-    """Share of words whose embedding (look, word) loses a tenth of an earlier length; not asked of the one longest at the end."""
+    """Share of words whose embedding (look, word) loses a tenth of an earlier length; not asked of
+    the one longest at the end.
+    """
     known = norms[np.isfinite(norms).any(axis=1)]
     known = known[:, np.isfinite(known).all(axis=0)]
     lost = (known < 0.9 * np.maximum.accumulate(known, axis=0)).any(axis=0)
@@ -417,7 +548,10 @@ def _row(record: xr.Dataset, text: str) -> list[Lines]:
         )
         for place, name in enumerate(map(str, record.reading.values))
     ]
-    on_itself = [line._replace(y=record.own.sel(text=text, reading=line.label).isel(seed=0)) for line in readings]
+    on_itself = [
+        line._replace(y=record.own.sel(text=text, reading=line.label).isel(seed=0))
+        for line in readings
+    ]
     return [
         Lines(
             f"{text}, {reading}: attention of “{words[own]}”",
@@ -431,11 +565,28 @@ def _row(record: xr.Dataset, text: str) -> list[Lines]:
             "size of embeddings",
             "updates",
             "norm",
-            [Line(run.step, run.probe_norm[:, k], words[k], tone=shades[k]) for k in range(len(words))],
+            [
+                Line(run.step, run.probe_norm[:, k], words[k], tone=shades[k])
+                for k in range(len(words))
+            ],
             "x",
         ),
-        Lines("joint focus, by reading", "updates", "least attention of any query", readings, "x", ylim=(0, 1.02)),
-        Lines("tokens that attend to themselves", "updates", "share of last tokens above 0.75", on_itself, "x", ylim=(0, None)),
+        Lines(
+            "joint focus, by reading",
+            "updates",
+            "least attention of any query",
+            readings,
+            "x",
+            ylim=(0, 1.02),
+        ),
+        Lines(
+            "tokens that attend to themselves",
+            "updates",
+            "share of last tokens above 0.75",
+            on_itself,
+            "x",
+            ylim=(0, None),
+        ),
     ]
 
 

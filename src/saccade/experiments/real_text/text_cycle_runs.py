@@ -1,10 +1,11 @@
-r"""Training runs of the Focus-and-Dilution model on text, and what is read off them: directions, attention, its drive, a probe.
+r"""Training runs of the Focus-and-Dilution model on text, and what is read off them: directions,
+attention, its drive, a probe.
 
-Attention is that of an endless context,
-$A_{ij} \propto \pi_j e^{\Phi_{ij}}$ (query i, token j, frequencies $\pi$, scores $\Phi$), so that a query without preference gives
-every token its share; on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$. Words of a probe that a
-vocabulary does not have are named in the record (`left_out`).
-Each run is a function of plain settings, so that it can run in a process of its own.
+Attention is that of an endless context, $A_{ij} \propto \pi_j e^{\Phi_{ij}}$ (query i, token j,
+frequencies $\pi$, scores $\Phi$), so that a query without preference gives every token its share;
+on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$. Words of a probe
+that a vocabulary does not have are named in the record (`left_out`). Each run is a function of
+plain settings, so that it can run in a process of its own.
 """
 
 from __future__ import annotations
@@ -58,11 +59,15 @@ def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
     text = corpus(training.text, n_vocab=training.n_vocab)
     probe = probe_tokens(text, words)
     steps = np.geomspace(1, training.steps, training.n_looks).round()
-    found = trained(text, training, probe, [0, *sorted({int(step) for step in steps})], training.steps)
+    found = trained(
+        text, training, probe, [0, *sorted({int(step) for step in steps})], training.steps
+    )
     return found | {
         "share": float(text.frequencies[0]),
         "frequent": text.vocabulary[0],
-        "query_word": [text.vocabulary[token] for token in spread_ranks(text.n_vocab, training.n_queries)],
+        "query_word": [
+            text.vocabulary[token] for token in spread_ranks(text.n_vocab, training.n_queries)
+        ],
         "probe_word": [text.vocabulary[token] for token in probe],
         "left_out": lacking(training.text, words, spelt(text, words)),
     }
@@ -74,7 +79,9 @@ def spread_ranks(n_vocab: int, n_queries: int) -> NDArray[np.intp]:
 
 
 def spelt(text: Corpus, words: Sequence[str]) -> list[str]:
-    """Each word as this vocabulary writes it most often: byte pairs may carry the blank before it. Empty: it has no such token."""
+    """Each word as this vocabulary writes it most often: byte pairs may carry the blank before it.
+    Empty: it has no such token.
+    """
     found = [_tokens(text, word) for word in words]
     return [text.vocabulary[min(ids)] if ids else "" for ids in found]
 
@@ -82,11 +89,17 @@ def spelt(text: Corpus, words: Sequence[str]) -> list[str]:
 def _tokens(text: Corpus, word: str) -> list[int]:
     """Ids of the tokens that are this word, with or without a blank before it."""
     found = [text.encode(form).tolist() for form in (word, f" {word.strip()}")]
-    return [ids[0] for ids in found if len(ids) == 1 and (text.vocabulary[ids[0]] != UNKNOWN or word == UNKNOWN)]
+    return [
+        ids[0]
+        for ids in found
+        if len(ids) == 1 and (text.vocabulary[ids[0]] != UNKNOWN or word == UNKNOWN)
+    ]
 
 
 def probe_tokens(text: Corpus, words: Sequence[str]) -> NDArray[np.intp]:
-    """The words that the text has, most frequent first; the two most frequent tokens if it has fewer than two of them."""
+    """The words that the text has, most frequent first; the two most frequent tokens if it has
+    fewer than two of them.
+    """
     known = sorted({text.id_of(token) for token in spelt(text, words) if token})
     return np.array(known if len(known) > 1 else [0, 1], np.intp)
 
@@ -103,7 +116,9 @@ def lacking(where: str, words: Sequence[str], tokens: Sequence[str]) -> str:
 
 
 def first_move(tilt: Array) -> int | None:
-    """The first look at which the attention of some query on the frequent token has visibly moved; None if none has."""
+    """The first look at which the attention of some query on the frequent token has visibly moved;
+    None if none has.
+    """
     moved = np.abs(tilt).max(axis=1) > VISIBLE
     return int(moved.argmax()) if moved.any() else None
 
@@ -112,7 +127,11 @@ def sought(model: Transformer, queries: ArrayLike) -> Tensor:
     """What query tokens look for (query, width): their scores Phi are its products with embeddings."""
     embedding, query, key = (matrix.detach() for matrix in matrices(model))
     rows = embedding[torch.as_tensor(np.asarray(queries))].double()
-    return rows @ (query.T.double() @ key.double()) * phi_scale(model.config.d_model, model.config.scaled)
+    return (
+        rows
+        @ (query.T.double() @ key.double())
+        * phi_scale(model.config.d_model, model.config.scaled)
+    )
 
 
 def phi_scale(d_model: int, scaled: bool) -> float:
@@ -126,15 +145,17 @@ def matrices(model: Transformer) -> tuple[Any, Any, Any]:
 
 
 def drive(gamma: Array, beta: Array, *, frequencies: Array, pairs: Any) -> float:
-    r"""How fast, and with which sign, attention grows from zero at a rank-one state, on the unigram plateau or before it,
+    r"""How fast, and with which sign, attention grows from zero at a rank-one state, on the unigram
+    plateau or before it,
 
     $$D = \mathrm{Var}_\pi(\gamma) \sum_i \pi_i\gamma_i\,(P_i - \mathrm{softmax}(\langle\gamma\rangle\beta))\cdot\beta.$$
 
-    $\gamma, \beta$ (token): patterns of the top direction in embedding and projection; `pairs`: shares of (token, next_token).
-    On the plateau the softmax is $\pi$ and D is `plateau_drive`. Before, D has one more part, $\langle\gamma\rangle$ times
-    the variance times $(\pi - \mathrm{softmax})\cdot\beta$, positive while logits are still too small: attention on frequent tokens
-    makes them larger. Queries and keys obey $\dot l_q = D\,l_k$, $\dot l_k = D\,l_q$, so that from a start without preference the
-    sign of $l_q l_k$ is that of the integral of D.
+    $\gamma, \beta$ (token): patterns of the top direction in embedding and projection; `pairs`:
+    shares of (token, next_token). On the plateau the softmax is $\pi$ and D is `plateau_drive`.
+    Before, D has one more part, $\langle\gamma\rangle$ times the variance times $(\pi -
+    \mathrm{softmax})\cdot\beta$, positive while logits are still too small: attention on frequent
+    tokens makes them larger. Queries and keys obey $\dot l_q = D\,l_k$, $\dot l_k = D\,l_q$, so
+    that from a start without preference the sign of $l_q l_k$ is that of the integral of D.
     """
     mean = frequencies @ gamma
     variance = frequencies @ (gamma - mean) ** 2
@@ -144,7 +165,8 @@ def drive(gamma: Array, beta: Array, *, frequencies: Array, pairs: Any) -> float
 def top_direction(embedding: Tensor) -> tuple[Tensor, Tensor]:
     """All singular values, and the direction over the width that has the largest.
 
-    The product over the vocabulary is in the embedding's own float32: a singular value is known to 3e-4 of the largest.
+    The product over the vocabulary is in the embedding's own float32: a singular value is known to
+    3e-4 of the largest.
     """
     values, directions = torch.linalg.eigh((embedding.T @ embedding).double())
     return values.clamp(min=0).sqrt().flip(0), directions[:, -1]
@@ -160,12 +182,23 @@ class CycleMeasures:
     probe: NDArray[np.intp]
 
     def __call__(self, model: Transformer, step: int) -> dict[str, Any]:
-        """Products are PyTorch's, which keeps to the run's one thread; NumPy's would start threads of their own."""
-        embedding, query, unembedding = (matrix.detach() for matrix in (*matrices(model)[:2], model.unembedding.weight))
-        attention = mean_attention((sought(model, self.queries).to(embedding) @ embedding.T).double().numpy(), self.frequencies)
-        on_probe = softmax((sought(model, self.probe) @ embedding[self.probe].T.double()).numpy(), axis=-1)
+        """Products are PyTorch's, which keeps to the run's one thread; NumPy's would start threads
+        of their own.
+        """
+        embedding, query, unembedding = (
+            matrix.detach() for matrix in (*matrices(model)[:2], model.unembedding.weight)
+        )
+        attention = mean_attention(
+            (sought(model, self.queries).to(embedding) @ embedding.T).double().numpy(),
+            self.frequencies,
+        )
+        on_probe = softmax(
+            (sought(model, self.probe) @ embedding[self.probe].T.double()).numpy(), axis=-1
+        )
         values, alpha = top_direction(embedding)
-        gamma, beta = ((table @ alpha.to(table)).double().numpy() for table in (embedding, unembedding))
+        gamma, beta = (
+            (table @ alpha.to(table)).double().numpy() for table in (embedding, unembedding)
+        )
         rate = drive(gamma, beta, frequencies=self.frequencies, pairs=self.pairs)
         return {
             "on_frequent": ("query", attention[:, 0]),
@@ -178,15 +211,28 @@ class CycleMeasures:
         }
 
 
-CURVES = ("loss", "on_frequent", "entropy", "row_norm", "singular_values", "query_norm", "probe_attention", "drive")
+CURVES = (
+    "loss",
+    "on_frequent",
+    "entropy",
+    "row_norm",
+    "singular_values",
+    "query_norm",
+    "probe_attention",
+    "drive",
+)
 
 
-def trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int) -> dict[str, Any]:
+def trained(
+    text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int
+) -> dict[str, Any]:
     """`CURVES` of a run at its looks, and the steps of these."""
     ranks = spread_ranks(text.n_vocab, training.n_queries)
     record = train_text(
         text,
-        model=TransformerConfig.focus_and_dilution(text.n_vocab, training.d_model, training.init_scale, training.scaled),
+        model=TransformerConfig.focus_and_dilution(
+            text.n_vocab, training.d_model, training.init_scale, training.scaled
+        ),
         steps=steps,
         batch=training.batch,
         context=training.context,
@@ -200,4 +246,6 @@ def trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: li
         evaluate=0,
         checkpoints=resumed_from(training.resumable, training, tuple(probe.tolist())),
     )
-    return {"step": record.time.values.astype(float)} | {name: record[name].values for name in CURVES}
+    return {"step": record.time.values.astype(float)} | {
+        name: record[name].values for name in CURVES
+    }

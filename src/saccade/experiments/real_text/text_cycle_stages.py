@@ -1,8 +1,10 @@
-"""The stages of one run of `text-cycle`: how far it condensed, focused, diluted and opened new directions.
+"""The stages of one run of `text-cycle`: how far it condensed, focused, diluted and opened new
+directions.
 
-An independent replication gave times and values point by point (`replicated`). It trained on batches of 512 windows; smaller
-batches are another experiment, so it is judged at its own settings alone. Times within 20 % and values within 0.1 were asked for
-before any run. Where seeds differ by more than that, it cannot be told.
+An independent replication gave times and values point by point (`replicated`). It trained on
+batches of 512 windows; smaller batches are another experiment, so it is judged at its own settings
+alone. Times within 20 % and values within 0.1 were asked for before any run. Where seeds differ by
+more than that, it cannot be told.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class Cycle(NamedTuple):
         return int(look), int(word)
 
     def stage_looks(self) -> dict[str, int]:
-        """Where the probe is drawn; dilution is where its attention is most spread after the joint focus."""
+        """Where the probe is drawn; dilution is where its attention is most spread after the joint
+        focus.
+        """
         focus, _ = self.probe_focus()
         spread = focus + int(entropy(self.probe[focus:]).mean(axis=1).argmax())
         return {"start": 0, "focus": focus, "dilution": spread, "end": len(self.step) - 1}
@@ -68,7 +72,9 @@ class Cycle(NamedTuple):
 
 def cycle_of(record: xr.Dataset, text: str, seed: int = 0) -> Cycle:
     run = record.sel(text=text).isel(seed=seed)
-    looks = np.isfinite(run.singular_values.values[:, 0])  # none after the end, or after a run diverged
+    looks = np.isfinite(
+        run.singular_values.values[:, 0]
+    )  # none after the end, or after a run diverged
     queries, probe = run.query_word.values != "", run.probe_word.values != ""
     return Cycle(
         run.step.values[looks],
@@ -82,7 +88,11 @@ def cycle_of(record: xr.Dataset, text: str, seed: int = 0) -> Cycle:
 
 def stages(run: Cycle, share: float) -> dict[str, float]:
     """How far one run came in each stage."""
-    moved, focus, events = first_move(run.on_frequent - share), int(run.joint.argmax()), run.events()
+    moved, focus, events = (
+        first_move(run.on_frequent - share),
+        int(run.joint.argmax()),
+        run.events(),
+    )
     opened = [event.time for event in events if event.name == "new_direction" and event.value == 2]
     look, word = run.probe_focus()
     return {
@@ -110,7 +120,9 @@ WHOLE = 0.99  # attention that counts as all of it
 def _left(run: Cycle) -> float:
     """The first look after the last at which all were on the token."""
     above = np.flatnonzero(run.joint >= WHOLE)
-    return float(run.step[above[-1] + 1]) if len(above) and above[-1] + 1 < len(run.step) else np.nan
+    return (
+        float(run.step[above[-1] + 1]) if len(above) and above[-1] + 1 < len(run.step) else np.nan
+    )
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -118,7 +130,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tinystories": {"n_vocabs": 512, "rates": 3e-4, "init_scales": 1e-2, "scaled": False},
 }
 SIZES = {"d_model": 64, "batch": 512, "context": 64}
-# (what, step, value): medians over queries; where the replication gave a range of queries, its middle.
+# (what, step, value): medians over queries; where the replication gave a range of queries, its
+# middle.
 VALUES = {
     "wikitext-2": [
         ("share", 40, 0.996), ("growth", 40, 1.0), ("attention", 100, 0.25), ("attention", 136, 0.67), ("attention", 185, 1.0),
@@ -134,7 +147,10 @@ TIMES = {
 _SERIES: dict[str, tuple[str, Callable[[Cycle], Array]]] = {
     "share": ("share of the embedding's first direction", lambda run: top_share(run.values)),
     "growth": ("|W_Q| over its start", lambda run: run.query_norm / run.query_norm[0]),
-    "attention": ("attention on the most frequent token, median over queries", lambda run: np.median(run.on_frequent, axis=1)),
+    "attention": (
+        "attention on the most frequent token, median over queries",
+        lambda run: np.median(run.on_frequent, axis=1),
+    ),
     "ratio": ("second singular value of the embedding over the first", lambda run: run.ratio),
 }
 _TIMES: dict[str, tuple[str, Callable[[Cycle], float]]] = {
@@ -145,7 +161,9 @@ _TIMES: dict[str, tuple[str, Callable[[Cycle], float]]] = {
     "left": (f"step at which the first query is below {WHOLE} again", _left),
     "opened": (
         f"step at which the second direction is open, s2 / s1 above {OPEN}",
-        lambda run: first_time(run.step, (run.step > run.step[run.joint.argmax()]) & (run.ratio >= OPEN)),
+        lambda run: first_time(
+            run.step, (run.step > run.step[run.joint.argmax()]) & (run.ratio >= OPEN)
+        ),
     ),
 }
 
@@ -161,11 +179,15 @@ def replicated(text: str, runs: Sequence[Cycle], settings: Any) -> Iterator[Clai
         found = [np.interp(step, run.step, series(run)) for run in runs]
         if step <= last:
             within = 0.01 if name == "share" else 0.1
-            yield every_run_near(case.but(step=step), CYCLE_ON_TEXT, title, found, value, within=within)
+            yield every_run_near(
+                case.but(step=step), CYCLE_ON_TEXT, title, found, value, within=within
+            )
     for name, step in TIMES[text].items():
         title, time_of = _TIMES[name]
         if 1.2 * step <= last:
-            yield every_run_near(case, CYCLE_ON_TEXT, title, [time_of(run) for run in runs], step, within=0.2 * step)
+            yield every_run_near(
+                case, CYCLE_ON_TEXT, title, [time_of(run) for run in runs], step, within=0.2 * step
+            )
 
 
 def _same(text: str, settings: Any) -> bool:

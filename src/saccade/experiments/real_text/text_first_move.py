@@ -1,10 +1,12 @@
-"""On text plain descent first moves attention the way the theory predicts, and Adam moves it to the most frequent token.
+"""On text plain descent first moves attention the way the theory predicts, and Adam moves it to the
+most frequent token.
 
-Short runs of the model of [chen2026] on texts with few and many words. At the unigram point queries grow along keys at the rate c
-of the text's pairs: c > 0 moves attention to the most frequent token, c < 0 away from it. The rule needs condensation to be over
-when attention starts; where |c| is above the rate of condensation it does not apply, and the drive integrated along the run takes
-its place. Both are about plain descent; Adam has a rule of its own. Expect c < 0 for few words and c > 0 for many.
-Set after trial runs: the integrated drive as a second prediction.
+Short runs of the model of [chen2026] on texts with few and many words. At the unigram point queries
+grow along keys at the rate c of the text's pairs: c > 0 moves attention to the most frequent token,
+c < 0 away from it. The rule needs condensation to be over when attention starts; where |c| is above
+the rate of condensation it does not apply, and the drive integrated along the run takes its place.
+Both are about plain descent; Adam has a rule of its own. Expect c < 0 for few words and c > 0 for
+many. Set after trial runs: the integrated drive as a second prediction.
 """
 
 from __future__ import annotations
@@ -34,10 +36,22 @@ from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, SIGN
 
 _RUN = "text size optimiser seed"
 VARIABLES = {
-    "side": Variable(_RUN, "1", "+1: attention first moves to the most frequent token, -1: away from it; NaN: not at all"),
-    "moved_at": Variable(_RUN, "updates", "first look at which some query's attention on it had moved by 0.01"),
-    "largest_tilt": Variable(_RUN, "1", "attention on it less its share, mean over queries, where that of any query is largest"),
-    "impulse": Variable(_RUN, "1", "integral of the drive until attention moves; time is rate times updates"),
+    "side": Variable(
+        _RUN,
+        "1",
+        "+1: attention first moves to the most frequent token, -1: away from it; NaN: not at all",
+    ),
+    "moved_at": Variable(
+        _RUN, "updates", "first look at which some query's attention on it had moved by 0.01"
+    ),
+    "largest_tilt": Variable(
+        _RUN,
+        "1",
+        "attention on it less its share, mean over queries, where that of any query is largest",
+    ),
+    "impulse": Variable(
+        _RUN, "1", "integral of the drive until attention moves; time is rate times updates"
+    ),
     "focus_rate": Variable(_RUN, "1/time", "c of the text's pairs, at the unigram point"),
     "condensation_rate": Variable(_RUN, "1/time", "mu0 of the text's frequencies"),
     "steps": Variable(_RUN, "updates", "length of the run"),
@@ -67,22 +81,44 @@ class Settings:
     queries: int = 8
     """query tokens, from the most frequent to the rarest"""
     seeds: int | tuple[int, ...] = 2
-    """number of runs of each text, vocabulary and optimiser (seeds 0, 1, 2, ...), or a list of seeds"""
+    """number of runs of each text, vocabulary and optimiser (seeds 0, 1, 2, ...), or a list of
+    seeds
+    """
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     sizes = [int(size) for size in checked_list("sizes", settings.sizes, low=3)]
     seeds = checked_seeds(settings.seeds)
     ways = {"sgd": (settings.lr, settings.steps), "adam": (ADAM_LR, settings.adam_steps)}
-    of: dict[str, Any] = {"batch": settings.batch, "context": settings.context, "n_looks": 120, "n_queries": settings.queries}
+    of: dict[str, Any] = {
+        "batch": settings.batch,
+        "context": settings.context,
+        "n_looks": 120,
+        "n_queries": settings.queries,
+    }
     jobs = [
-        (Training(text, size, settings.d_model, True, 1e-3, optimiser, *ways[optimiser], **of, seed=seed),)
+        (
+            Training(
+                text,
+                size,
+                settings.d_model,
+                True,
+                1e-3,
+                optimiser,
+                *ways[optimiser],
+                **of,
+                seed=seed,
+            ),
+        )
         for text, size, optimiser, seed in product(settings.texts, sizes, ways, seeds)
     ]
     found = in_processes(side_run, jobs, on_progress)
     shape = (len(settings.texts), len(sizes), len(ways), len(seeds))
     values = {name: np.reshape([run[name] for run in found], shape) for name in VARIABLES}
-    return Measured(values, {"text": list(settings.texts), "size": sizes, "optimiser": list(ways), "seed": seeds})
+    return Measured(
+        values,
+        {"text": list(settings.texts), "size": sizes, "optimiser": list(ways), "seed": seeds},
+    )
 
 
 def side_run(training: Training) -> dict[str, Any]:
@@ -94,7 +130,9 @@ def side_run(training: Training) -> dict[str, Any]:
     rate, condensation = chain_rates(text, phi_scale(training.d_model, training.scaled))
     steps = training.steps
     if training.optimiser == "sgd":
-        steps = stage_steps(rate, condensation, training.init_scale, training.lr, most=training.steps)
+        steps = stage_steps(
+            rate, condensation, training.init_scale, training.lr, most=training.steps
+        )
     looks = np.unique(np.linspace(0, steps, training.n_looks).astype(int)).tolist()
     found = trained(text, training, np.array([0, 1], np.intp), looks, steps)
     tilt = found["on_frequent"] - text.frequencies[0]
@@ -122,7 +160,9 @@ def chain_rates(text: Corpus, scale: float) -> tuple[float, float]:
 
 
 def stage_steps(rate: float, condensation: float, init_scale: float, lr: float, most: int) -> int:
-    """Steps of plain descent for both linear stages, (1/mu0 + 1/|c|) ln(1/init_scale) in time, and half as many again."""
+    """Steps of plain descent for both linear stages, (1/mu0 + 1/|c|) ln(1/init_scale) in time, and
+    half as many again.
+    """
     time = math.log(1 / init_scale) * (1 / condensation + 1 / max(abs(rate), 1e-12))
     return int(min(most, ENOUGH * time / lr))
 
@@ -147,26 +187,61 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             expected=FAILS,
         )
     )
-    yield _agreeing(plain.but([met(_SLOWER, True)], runs=_SLOWER), SIGN_RULE, to_c, sgd.side, sign, slow)
-    yield _agreeing(plain.but([met(_SLOWER, False)], runs="the others"), SIGN_RULE, to_c, sgd.side, sign, ~slow, OUTSIDE)
+    yield _agreeing(
+        plain.but([met(_SLOWER, True)], runs=_SLOWER), SIGN_RULE, to_c, sgd.side, sign, slow
+    )
+    yield _agreeing(
+        plain.but([met(_SLOWER, False)], runs="the others"),
+        SIGN_RULE,
+        to_c,
+        sgd.side,
+        sign,
+        ~slow,
+        OUTSIDE,
+    )
     to_drive = "attention first moves to the side of the integrated drive"
     yield _agreeing(plain, DRIVE, to_drive, sgd.side, np.sign(sgd.impulse), every)
-    yield _agreeing(by_adam.but([met(_PLAIN, False)]), SIGN_RULE, to_c, adam.side, sign, every, OUTSIDE)
-    yield _agreeing(by_adam, ADAM_FOCUS, "attention first moves to the most frequent token", adam.side, 1.0, every)
+    yield _agreeing(
+        by_adam.but([met(_PLAIN, False)]), SIGN_RULE, to_c, adam.side, sign, every, OUTSIDE
+    )
+    yield _agreeing(
+        by_adam,
+        ADAM_FOCUS,
+        "attention first moves to the most frequent token",
+        adam.side,
+        1.0,
+        every,
+    )
 
 
-def _agreeing(case: Case, statement: Any, title: str, side: Any, wanted: Any, chosen: Any, expected: str = HOLDS) -> Claim:
+def _agreeing(
+    case: Case,
+    statement: Any,
+    title: str,
+    side: Any,
+    wanted: Any,
+    chosen: Any,
+    expected: str = HOLDS,
+) -> Claim:
     """Of the chosen runs whose attention moved, nine in ten went to the wanted side."""
     moved = chosen & side.notnull()
     n_moved, n_wrong = int(moved.sum()), int(((side != wanted) & moved).sum())
     told = f"Of the runs that moved, {n_moved} of {int(chosen.sum())}, at most a tenth may be exceptions."
     case = case.under(_same_side(side.where(moved)))
-    return case.none(statement, title, n_wrong, among=n_moved, allowed=n_moved // 10, sentence=told, expected=expected)
+    return case.none(
+        statement,
+        title,
+        n_wrong,
+        among=n_moved,
+        allowed=n_moved // 10,
+        sentence=told,
+        expected=expected,
+    )
 
 
 def _same_side(side: xr.DataArray) -> Ceiling:
-    """Of the texts and vocabularies in which two seeds moved: the share in which both went to the same side. Where it is below nine
-    in ten, what most runs do cannot be told.
+    """Of the texts and vocabularies in which two seeds moved: the share in which both went to the
+    same side. Where it is below nine in ten, what most runs do cannot be told.
     """
 
     def alike(one: Any, other: Any) -> float:
@@ -174,11 +249,20 @@ def _same_side(side: xr.DataArray) -> Ceiling:
         return float((one == other)[both].mean()) if both.any() else np.nan
 
     same = agreement(side.transpose("seed", ...), alike)
-    return Ceiling("two seeds on the same side", same, more="windows a step", chance=0.5, limits=not same >= 0.9)
+    return Ceiling(
+        "two seeds on the same side",
+        same,
+        more="windows a step",
+        chance=0.5,
+        limits=not same >= 0.9,
+    )
 
 
 def panels(record: xr.Dataset) -> Layout:
-    return [[_rates(record.sel(text=text)), _first_moves(record.sel(text=text))] for text in map(str, record.text.values)]
+    return [
+        [_rates(record.sel(text=text)), _first_moves(record.sel(text=text))]
+        for text in map(str, record.text.values)
+    ]
 
 
 def _rates(at: xr.Dataset) -> Lines:
@@ -194,14 +278,24 @@ def _rates(at: xr.Dataset) -> Lines:
 
 def _first_moves(at: xr.Dataset) -> Lines:
     sizes, lines = at["size"].values, []
-    for tone, (optimiser, label, shift) in enumerate((("sgd", "plain descent", 0.9), ("adam", "Adam", 1.1))):
+    for tone, (optimiser, label, shift) in enumerate(
+        (("sgd", "plain descent", 0.9), ("adam", "Adam", 1.1))
+    ):
         side = at.side.sel(optimiser=optimiser).fillna(0).transpose("size", "seed").values
         places = sizes[:, None] * shift * 1.08 ** np.arange(side.shape[1])
         lines.append(Line(places.ravel(), side.ravel(), label, POINTS, tone))
     c = at.focus_rate.sel(optimiser="sgd").isel(seed=0).values
     lines.append(Line(sizes, np.sign(c), "sign of c", DOTS, None))
     levels = {1.0: "to the frequent token", 0.0: "did not move", -1.0: "away from it"}
-    return Lines("direction of the first move", "vocabulary (tokens)", "side", lines, "x", ylim=(-1.3, 1.3), levels=levels)
+    return Lines(
+        "direction of the first move",
+        "vocabulary (tokens)",
+        "side",
+        lines,
+        "x",
+        ylim=(-1.3, 1.3),
+        levels=levels,
+    )
 
 
 EXPERIMENT = Experiment(

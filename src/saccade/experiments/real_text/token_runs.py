@@ -1,4 +1,6 @@
-"""Training runs whose token scores are followed: the theorem's own model, its extension, and an ordinary one-layer Transformer."""
+"""Training runs whose token scores are followed: the theorem's own model, its extension, and an
+ordinary one-layer Transformer.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ D_MODEL = 64
 
 @dataclass(frozen=True)
 class Text:
-    """Which text, and which of its tokens are looked at. The query is the last of `window` + 1 tokens."""
+    """Which text, and which of its tokens are looked at. The query is the last of `window` + 1
+    tokens.
+    """
 
     source: str
     n_vocab: int
@@ -49,21 +53,31 @@ class Text:
         return corpus(self.source, n_vocab=self.n_vocab)
 
     def groups(self) -> TokenGroups:
-        return token_groups(self.corpus(), n_queries=self.n_queries, window=self.window, n_next=self.n_next)
+        return token_groups(
+            self.corpus(), n_queries=self.n_queries, window=self.window, n_next=self.n_next
+        )
 
 
 def model_config(name: str, n_vocab: int, window: int, **changes: Any) -> TransformerConfig:
-    """`"theorem"`: Y and Z, zero at the start, no positions. `"query added"`: the same with the residual path of
-    [tian2023, Sec. 7], after which only next tokens of one query compete. `"ordinary"`: one layer of width 64 with all its parts,
-    one head and learned positions unless `changes` say otherwise.
+    """`"theorem"`: Y and Z, zero at the start, no positions. `"query added"`: the same with the
+    residual path of [tian2023, Sec. 7], after which only next tokens of one query compete.
+    `"ordinary"`: one layer of width 64 with all its parts, one head and learned positions unless
+    `changes` say otherwise.
     """
     if checked_choice("model", name, MODELS) != "ordinary":
         return replace(TransformerConfig.scan_and_snap(n_vocab), residual=name == "query added")
-    sizes: dict[str, Any] = {"d_model": D_MODEL, "d_mlp": 4 * D_MODEL, "positions": "learned", "context": window + 1}
+    sizes: dict[str, Any] = {
+        "d_model": D_MODEL,
+        "d_mlp": 4 * D_MODEL,
+        "positions": "learned",
+        "context": window + 1,
+    }
     return TransformerConfig(n_vocab, **(sizes | changes))
 
 
-def scored_run(text: Text, model: str, training: dict[str, Any], *, changes: dict[str, Any] | None = None) -> xr.Dataset:
+def scored_run(
+    text: Text, model: str, training: dict[str, Any], *, changes: dict[str, Any] | None = None
+) -> xr.Dataset:
     """One run with `head_score` (time, head, query, token) in its record.
 
     Only the ordinary model learns from every token, and only it can be changed.
@@ -79,33 +93,45 @@ def scored_run(text: Text, model: str, training: dict[str, Any], *, changes: dic
     )
 
 
-def noise_free_gains(text: Text, *, n_windows: int, sample: int, residual: bool = False, **training: Any) -> Array:
-    """Gains (look, query, token) of the theorem's own model trained on all windows of one sample of the text at every step.
+def noise_free_gains(
+    text: Text, *, n_windows: int, sample: int, residual: bool = False, **training: Any
+) -> Array:
+    """Gains (look, query, token) of the theorem's own model trained on all windows of one sample of
+    the text at every step.
 
-    `training`: `save`, the updates to look at, and what else `saccade.train` takes; `lr_decoder` and `lr_attention`.
+    `training`: `save`, the updates to look at, and what else `saccade.train` takes; `lr_decoder`
+    and `lr_attention`.
     """
     learned = text.corpus()
     rates = {name: training.pop(name) for name in ("lr_decoder", "lr_attention")}
     windows = learned.windows(text.window, n_windows=n_windows, sample=sample)
     queries = [learned.vocabulary[query] for query in frequent_queries(learned, text.n_queries)]
     system = PairwiseText(windows, queries=queries, residual=residual, **rates)
-    record = laboratory.train(system, steps=max(training["save"]), keep=("attention_logits",), **training)
+    record = laboratory.train(
+        system, steps=max(training["save"]), keep=("attention_logits",), **training
+    )
     logits = record["attention_logits"].transpose("time", "query", "token").values
     return logits - logits[:1]
 
 
 def validator(text: Text, *, lr_decoder: float, lr_attention: float) -> str:
-    """What the theorems assume of these classes, rates and contexts, and whether it is met, as JSON for a record's attributes."""
+    """What the theorems assume of these classes, rates and contexts, and whether it is met, as JSON
+    for a record's attributes.
+    """
     learned = text.corpus()
     queries = [learned.vocabulary[query] for query in frequent_queries(learned, text.n_queries)]
     classes = learned.classes(queries, window=text.window, n_next=text.n_next)
-    found = class_conditions(classes, lr_decoder=lr_decoder, lr_attention=lr_attention, context=text.window)
+    found = class_conditions(
+        classes, lr_decoder=lr_decoder, lr_attention=lr_attention, context=text.window
+    )
     return json.dumps([asdict(condition) for condition in found])
 
 
 def assumptions(record: xr.Dataset) -> list[Condition]:
     """What `validator` has found."""
-    return [Condition.of(condition) for condition in parsed_json(record.attrs["assumptions"], [dict])]
+    return [
+        Condition.of(condition) for condition in parsed_json(record.attrs["assumptions"], [dict])
+    ]
 
 
 def gains(record: xr.Dataset) -> Array:
@@ -118,9 +144,11 @@ GROUPS = ("distinct", "common", "other")
 
 
 def group_curves(record: xr.Dataset, groups: TokenGroups) -> dict[str, Array]:
-    """Mean change of score and attention mass of each group over time (time), mean over the queries that have distinct tokens.
+    """Mean change of score and attention mass of each group over time (time), mean over the queries
+    that have distinct tokens.
 
-    Mass is a mean over heads of what each gives: a mean of scores would have a head that looks elsewhere cancel one that looks.
+    Mass is a mean over heads of what each gives: a mean of scores would have a head that looks
+    elsewhere cancel one that looks.
     """
     gain, kept = gains(record), np.asarray(groups.distinct.any(axis=1))
     by_head = record["head_score"].transpose("time", "head", "query", "token").values
@@ -128,30 +156,46 @@ def group_curves(record: xr.Dataset, groups: TokenGroups) -> dict[str, Array]:
     curves = {}
     for name in GROUPS:
         member = getattr(groups, name) & kept[:, None]
-        curves[f"change_{name}"] = gain[:, member].mean(axis=1) if member.any() else np.full(len(gain), np.nan)
+        curves[f"change_{name}"] = (
+            gain[:, member].mean(axis=1) if member.any() else np.full(len(gain), np.nan)
+        )
         curves[f"mass_{name}"] = np.where(member, attention, 0).sum(axis=2)[:, kept].mean(axis=1)
     return curves
 
 
-CURVE_DEFINITIONS = {f"change_{name}": ("1", f"mean change of the score of {name} tokens since the start") for name in GROUPS} | {
-    f"mass_{name}": ("1", f"attention on {name} tokens in a long context of the query's own frequencies, mean over queries")
+CURVE_DEFINITIONS = {
+    f"change_{name}": ("1", f"mean change of the score of {name} tokens since the start")
+    for name in GROUPS
+} | {
+    f"mass_{name}": (
+        "1",
+        f"attention on {name} tokens in a long context of the query's own frequencies, mean over queries",
+    )
     for name in GROUPS
 }
 
 
 def followed_runs(
-    run: Callable[..., dict[str, Array]], settings: Any, axes: Mapping[str, Sequence[Any]], on_progress: Progress
+    run: Callable[..., dict[str, Array]],
+    settings: Any,
+    axes: Mapping[str, Sequence[Any]],
+    on_progress: Progress,
 ) -> Measured:
-    """`run(settings, *cell)` for every cell of the axes: its arrays with these axes first, and the groups that tokens are in.
+    """`run(settings, *cell)` for every cell of the axes: its arrays with these axes first, and the
+    groups that tokens are in.
 
-    `settings.looked_at()` says which tokens. An array named `time`, the same in all runs, becomes a coordinate.
+    `settings.looked_at()` says which tokens. An array named `time`, the same in all runs, becomes a
+    coordinate.
     """
     text = settings.looked_at()
     groups, words = text.groups(), text.corpus().vocabulary
     found = in_processes(run, [(settings, *cell) for cell in product(*axes.values())], on_progress)
     coords = {**axes, "query": [words[number] for number in groups.queries], "token": list(words)}
     sizes = [len(values) for values in axes.values()]
-    whole = {name: np.stack([one[name] for one in found]).reshape(*sizes, *np.shape(found[0][name])) for name in found[0]}
+    whole = {
+        name: np.stack([one[name] for one in found]).reshape(*sizes, *np.shape(found[0][name]))
+        for name in found[0]
+    }
     if "time" in whole:
         coords["time"] = whole.pop("time").reshape(len(found), -1)[0]
     return Measured(whole | groups.arrays(), coords)

@@ -1,10 +1,12 @@
-"""Trained on WikiText with fast SGD, the attention of the lowest layer becomes sparse [tian2023, Fig. 7].
+"""Trained on WikiText with fast SGD, the attention of the lowest layer becomes sparse [tian2023,
+Fig. 7].
 
-Transformers of one and three layers with the published notebook's settings (one head, sinusoidal positions, SGD at rate 5, 10 in
-the MLP, gradients clipped at 0.5, dropout 0.3, streams of 35 tokens), by default at half its width of 200 and with batches of 10
-instead of 20, measured on windows of validation text. Comments in the published code say that lower rates "concentrate on the
-diagonal"; so one claim asks that less than half of the attention is there. Expect: a few keys a row after some hundred updates,
-later with three layers than with one.
+Transformers of one and three layers with the published notebook's settings (one head, sinusoidal
+positions, SGD at rate 5, 10 in the MLP, gradients clipped at 0.5, dropout 0.3, streams of 35
+tokens), by default at half its width of 200 and with batches of 10 instead of 20, measured on
+windows of validation text. Comments in the published code say that lower rates "concentrate on the
+diagonal"; so one claim asks that less than half of the attention is there. Expect: a few keys a row
+after some hundred updates, later with three layers than with one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ from saccade.theory.condition import at_least, equal
 from saccade.theory.scan_and_snap.statements import FIG_7
 
 FFN_RATIO = 2.0  # rate of the two linear maps of the MLP over the others', in the notebook
-CURVES = {"relative_entropy": "relative entropy", "top_mass": "largest weight", "self_mass": "own position"}
+CURVES = {
+    "relative_entropy": "relative entropy",
+    "top_mass": "largest weight",
+    "self_mass": "own position",
+}
 
 
 @dataclass(frozen=True)
@@ -58,27 +64,36 @@ class Settings:
 
 def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
     axes = {"n_layers": settings.layers, "seed": checked_seeds(settings.seeds)}
-    return training.text_runs(settings, _looks(settings), axes, on_progress, ffn_ratio=FFN_RATIO).isel(layer=0, drop=True)
+    return training.text_runs(
+        settings, _looks(settings), axes, on_progress, ffn_ratio=FFN_RATIO
+    ).isel(layer=0, drop=True)
 
 
 def _looks(settings: Settings) -> list[int]:
     shown = list(settings.iterations)
     if len(shown) < 2 or shown[0] != 0 or shown != sorted(set(shown)):
-        raise InputError(f"`iterations` must rise from 0 and name a second one; got {settings.iterations!r}.")
+        raise InputError(
+            f"`iterations` must rise from 0 and name a second one; got {settings.iterations!r}."
+        )
     return sorted({*range(0, shown[-1] + 1, checked_count("every", settings.every)), *shown})
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     """Asked of every seed; a run that diverged does not count as sparser."""
-    given = [at_least("updates", record.time[-1], 1500), equal("learning rate", EXPERIMENT.settings_of(record).lr, 5)]
+    given = [
+        at_least("updates", record.time[-1], 1500),
+        equal("learning rate", EXPERIMENT.settings_of(record).lr, 5),
+    ]
     for depth in record.n_layers.values.tolist():
         start, end = (record.sel(n_layers=depth).isel(time=place) for place in (0, -1))
         shares = {
             "relative entropy falls in every run": end.relative_entropy < start.relative_entropy,
             "the largest weight of a row rises in every run": end.top_mass > start.top_mass,
             "fewer keys matter at the end in every run": end.effective_keys < start.effective_keys,
-            "most of the attention is off the diagonal at the end of every run": end.self_mass < 0.5,
-            # Our reading of the figure's later maps, set when a trial had shown one layer far below it and three layers far above.
+            "most of the attention is off the diagonal at the end of every run": end.self_mass
+            < 0.5,
+            # Our reading of the figure's later maps, set when a trial had shown one layer far below
+            # it and three layers far above.
             "every run ends with relative entropy below 1/2": end.relative_entropy < 0.5,
         }
         for what, holds in shares.items():
@@ -92,16 +107,43 @@ def table(record: xr.Dataset) -> list[dict[str, object]]:
 
 
 def panels(record: xr.Dataset) -> Layout:
-    shown, places = EXPERIMENT.settings_of(record).iterations, [str(place) for place in range(record.sizes["position"])]
+    shown, places = (
+        EXPERIMENT.settings_of(record).iterations,
+        [str(place) for place in range(record.sizes["position"])],
+    )
     rows: list[list[Heat | Lines]] = []
     for depth in record.n_layers.values:
         at, model = record.sel(n_layers=depth), f"{depth} layer{'s' if depth > 1 else ''}"
         maps = at.lowest_map.isel(seed=0)
-        lines = [over_seeds(at[name], label, tone=tone) for tone, (name, label) in enumerate(CURVES.items())]
+        lines = [
+            over_seeds(at[name], label, tone=tone)
+            for tone, (name, label) in enumerate(CURVES.items())
+        ]
         marks = dict.fromkeys(map(float, shown), "")
         rows.append(
-            [Heat(f"{model}, iteration {n}", "key", "query", maps.sel(time=n), places, places, (0, 1), "attention") for n in shown]
-            + [Lines(f"{model}, all validation windows", "iteration", "", lines, ylim=(0, 1), marks=marks)]
+            [
+                Heat(
+                    f"{model}, iteration {n}",
+                    "key",
+                    "query",
+                    maps.sel(time=n),
+                    places,
+                    places,
+                    (0, 1),
+                    "attention",
+                )
+                for n in shown
+            ]
+            + [
+                Lines(
+                    f"{model}, all validation windows",
+                    "iteration",
+                    "",
+                    lines,
+                    ylim=(0, 1),
+                    marks=marks,
+                )
+            ]
         )
     return rows
 
@@ -127,6 +169,14 @@ EXPERIMENT = Experiment(
         "Fewer updates (at 1,000 one of two runs with three layers still waited on its plateau; we train for 1,500, as they do); "
         "lower rates or more layers, with which attention becomes sparse only after these runs end."
     ),
-    full=Settings(n_vocab=None, iterations=(0, 500, 1000, 1500), every=50, seeds=3, batch=20, width=200, resumable=True),
+    full=Settings(
+        n_vocab=None,
+        iterations=(0, 500, 1000, 1500),
+        every=50,
+        seeds=3,
+        batch=20,
+        width=200,
+        resumable=True,
+    ),
     table=table,
 )

@@ -1,10 +1,12 @@
-"""With Adam, the learning rate decides whether rare, medium or frequent distinct tokens win attention.
+"""With Adam, the learning rate decides whether rare, medium or frequent distinct tokens win
+attention.
 
-Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam divides every gradient by its
-size, so frequency no longer sets the pace, and flat attention is best (`adam-sign-limit` derives this). At a low rate attention has
-time to become flat; at a high rate training ends before distinct tokens differ. Expect the favoured token within two ranks of that
-noise-free theory and of an independent replication; attention on it, common mass and entropy within rounding and three standard
-errors of the replication.
+Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam
+divides every gradient by its size, so frequency no longer sets the pace, and flat attention is best
+(`adam-sign-limit` derives this). At a low rate attention has time to become flat; at a high rate
+training ends before distinct tokens differ. Expect the favoured token within two ranks of that
+noise-free theory and of an independent replication; attention on it, common mass and entropy within
+rounding and three standard errors of the replication.
 """
 
 from __future__ import annotations
@@ -28,9 +30,14 @@ from saccade.theory.condition import met
 from saccade.theory.scan_and_snap import adam_limit, limit_attention
 from saccade.theory.scan_and_snap.statements import ADAM_LIMIT, FIG_5
 
-# Class 1 in an independent replication with three seeds; the paper shows the picture only. By rate: rank of the distinct token
-# with most attention (1 = rarest), its attention, attention on common tokens, entropy among distinct tokens.
-REPLICATED = {0.1: (4, 0.081, 0.305, 2.294), 0.5: (5.5, 0.15, 0.007, 2.195), 1.0: (10, 0.16, 0.0, 2.181)}
+# Class 1 in an independent replication with three seeds; the paper shows the picture only. By rate:
+# rank of the distinct token with most attention (1 = rarest), its attention, attention on common
+# tokens, entropy among distinct tokens.
+REPLICATED = {
+    0.1: (4, 0.081, 0.305, 2.294),
+    0.5: (5.5, 0.15, 0.007, 2.195),
+    1.0: (10, 0.16, 0.0, 2.181),
+}
 REPLICATED_SEEDS = 3
 _ROUNDING = (0.005, 0.0005, 0.0005)  # of the last three
 _FREE = ("lrs", "seeds")
@@ -54,7 +61,10 @@ class Settings:
 
 def together(several: Sequence[Settings], on_progress: Progress) -> list[xr.Dataset]:
     shared = checked_alike(several, _FREE)
-    shares = [Share([(lr, lr) for lr in checked_list("lrs", one.lrs, low=0)], checked_seeds(one.seeds)) for one in several]
+    shares = [
+        Share([(lr, lr) for lr in checked_list("lrs", one.lrs, low=0)], checked_seeds(one.seeds))
+        for one in several
+    ]
     record = train_together(
         saccade.SequenceClasses.syn_small(),
         shares,
@@ -86,18 +96,35 @@ class Seen(NamedTuple):
 
 
 def _seen(record: xr.Dataset, rate: int, n: int) -> Seen:
-    attention = record.attention.isel(rate=rate, time=-1).isel({"class": n}).transpose("seed", "token").values
+    attention = (
+        record.attention.isel(rate=rate, time=-1)
+        .isel({"class": n})
+        .transpose("seed", "token")
+        .values
+    )
     distinct = attention[:, _distinct(record, n)]
     top = int(distinct.mean(axis=0).argmax())
-    return Seen(distinct, top + 1, distinct[:, top], 1 - distinct.sum(axis=1), saccade.measures.entropy(distinct))
+    return Seen(
+        distinct,
+        top + 1,
+        distinct[:, top],
+        1 - distinct.sum(axis=1),
+        saccade.measures.entropy(distinct),
+    )
 
 
 def _predicted(record: xr.Dataset, rate: int, n: int) -> NDArray[np.float64]:
     """Attention on the distinct tokens of class n, rarest first, by a theory without noise."""
-    prob, own, steps = record.token_prob.values[n], _distinct(record, n), EXPERIMENT.settings_of(record).steps
+    prob, own, steps = (
+        record.token_prob.values[n],
+        _distinct(record, n),
+        EXPERIMENT.settings_of(record).steps,
+    )
     sizes: dict[str, Any] = {"n_vocab": len(prob), "n_classes": record.sizes["class"]}
     seen = np.append(own, np.setdiff1d(np.flatnonzero(prob), own))
-    path = adam_limit(prob[seen], np.isin(seen, own), lr=float(record.lr_attention[rate]), steps=steps, **sizes)
+    path = adam_limit(
+        prob[seen], np.isin(seen, own), lr=float(record.lr_attention[rate]), steps=steps, **sizes
+    )
     return limit_attention(prob[seen], path.logits[-1])[: len(own)]
 
 
@@ -109,14 +136,21 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield at.near(ADAM_LIMIT, title, _seen(record, rate, 0).favoured, predicted, within=2)
     slowest, fastest = int(np.argmin(lrs)), int(np.argmax(lrs))
     if lrs[fastest] >= 10 * lrs[slowest]:
-        other, at = int(_predicted(record, fastest, 0).argmax()) + 1, case.but(rate=float(lrs[slowest]))
+        other, at = (
+            int(_predicted(record, fastest, 0).argmax()) + 1,
+            case.but(rate=float(lrs[slowest])),
+        )
         yield at.breaking(met("theory is given the rate", False)).near(
             ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2
         )
     for rate, lr in enumerate(lrs):
         if lr not in REPLICATED:
             continue
-        seen, (rank, *means), at = _seen(record, rate, 0), REPLICATED[lr], case.but(against=REPLICATION, rate=float(lr))
+        seen, (rank, *means), at = (
+            _seen(record, rate, 0),
+            REPLICATED[lr],
+            case.but(against=REPLICATION, rate=float(lr)),
+        )
         yield at.near(
             FIG_5,
             "rank of the distinct token with most attention (1 = rarest)",
@@ -125,13 +159,19 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             within=2,
             sentence="With Adam the learning rate decides whether rare, medium or frequent distinct tokens win attention.",
         )
-        names = ("attention on the favoured token", "attention on common tokens", "entropy among distinct tokens")
+        names = (
+            "attention on the favoured token",
+            "attention on common tokens",
+            "entropy among distinct tokens",
+        )
         values = (seen.peak, seen.common_mass, seen.entropy)
         for name, target, value, rounding in zip(names, means, values, _ROUNDING, strict=True):
             error = value.std() * np.sqrt(1 / len(value) + 1 / REPLICATED_SEEDS)
             yield at.near(FIG_5, name, value.mean(), target, within=rounding + 3 * error)
     ranks = [_seen(record, rate, 0).favoured for rate in np.argsort(lrs)]
-    yield case.in_order(FIG_5, "the favoured distinct token is more frequent at a higher rate", ranks)
+    yield case.in_order(
+        FIG_5, "the favoured distinct token is more frequent at a higher rate", ranks
+    )
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -159,7 +199,10 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 
 def panels(record: xr.Dataset) -> Layout:
     own = _distinct(record, 0)
-    ranks, highest = np.arange(1, len(own) + 1), float(record.attention.isel(time=-1, token=own).max())
+    ranks, highest = (
+        np.arange(1, len(own) + 1),
+        float(record.attention.isel(time=-1, token=own).max()),
+    )
     drawn = []
     for rate, lr in enumerate(record.lr_attention.values):
         seen = _seen(record, rate, 0)
@@ -170,7 +213,15 @@ def panels(record: xr.Dataset) -> Layout:
             Line(ranks, mean, "after", POINTS, rate, low, high),
         ]
         title = f"rate {lr:g}: {seen.common_mass.mean():.0%} on common tokens, entropy {seen.entropy.mean():.2f}"
-        drawn.append(Lines(title, "distinct token, rarest first", "attention of class 1", lines, ylim=(0, 1.05 * highest)))
+        drawn.append(
+            Lines(
+                title,
+                "distinct token, rarest first",
+                "attention of class 1",
+                lines,
+                ylim=(0, 1.05 * highest),
+            )
+        )
     return drawn
 
 

@@ -1,10 +1,12 @@
-r"""The decoder trained alone, one class a step, while attention stands still: the setting of Lemmas 3 to 12 and Theorem 1.
+r"""The decoder trained alone, one class a step, while attention stands still: the setting of Lemmas
+3 to 12 and Theorem 1.
 
 $$\dot Y = \eta_Y\, d_n (e_n - \alpha_n)^\top, \qquad \alpha_n = \mathrm{softmax}(Y^\top f_n),$$
 
-with $d_n = f_n$ for plain descent [tian2023, eq. 7] and $d_n = F (F^\top F)^{-1} e_n$ for the modified one [tian2023, eq. 26].
-The whole softmax, the whole matrix and nothing of saccade.theory, which it is there to test. Class n predicts token n. Not an
-experiment: the simulation that several share.
+with $d_n = f_n$ for plain descent [tian2023, eq. 7] and $d_n = F (F^\top F)^{-1} e_n$ for the
+modified one [tian2023, eq. 26]. The whole softmax, the whole matrix and nothing of saccade.theory,
+which it is there to test. Class n predicts token n. Not an experiment: the simulation that several
+share.
 """
 
 from __future__ import annotations
@@ -17,14 +19,21 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class SentBack(NamedTuple):
-    """g_n = Y (e_n - alpha_n) by least squares on the features: `weights` (class, class), `residual` relative (class)."""
+    """g_n = Y (e_n - alpha_n) by least squares on the features: `weights` (class, class),
+    `residual` relative (class).
+    """
 
     weights: NDArray[np.floating]
     residual: NDArray[np.floating]
 
 
 def descend(
-    feature: NDArray[np.float64], draws: NDArray[np.int64], *, n_vocab: int, lr_decoder: ArrayLike, modified: bool
+    feature: NDArray[np.float64],
+    draws: NDArray[np.int64],
+    *,
+    n_vocab: int,
+    lr_decoder: ArrayLike,
+    modified: bool,
 ) -> Iterator[NDArray[np.float64]]:
     """Y(0) = 0 and Y after every step, as (run, token, next token): one array, changed in place.
 
@@ -47,7 +56,9 @@ def descend(
 
 
 def output_error(logits: NDArray[np.float64], label: NDArray[np.int64]) -> NDArray[np.float64]:
-    """e_n - softmax(logits) of each row, exact also where the label's probability is 1 to the last digit."""
+    """e_n - softmax(logits) of each row, exact also where the label's probability is 1 to the last
+    digit.
+    """
     odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
     rows = np.arange(len(label))
     own = odds[rows, label]
@@ -73,7 +84,9 @@ def in_turn(n_rounds: int, n_classes: int) -> NDArray[np.int64]:
 
 
 def paired_features(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Classes with a common token for every two of them and a distinct token each, so that f_n . f_n' is `overlap`."""
+    """Classes with a common token for every two of them and a distinct token each, so that f_n .
+    f_n' is `overlap`.
+    """
     n_classes = len(overlap)
     first, second = np.triu_indices(n_classes, 1)
     feature = np.zeros((n_classes, len(first) + n_classes))
@@ -84,6 +97,8 @@ def paired_features(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def tied_features(overlap: float, n_classes: int) -> NDArray[np.float64]:
-    """Classes of one common token and one distinct token each, every two with f_n . f_n' = `overlap` (class, token)."""
+    """Classes of one common token and one distinct token each, every two with f_n . f_n' =
+    `overlap` (class, token).
+    """
     distinct = np.sqrt(1 - overlap) * np.eye(n_classes)
     return np.hstack([np.full((n_classes, 1), np.sqrt(overlap)), distinct])

@@ -1,9 +1,11 @@
-"""SGD keeps the scan at any rate ratio while steps of attention do not overshoot, and loses it at some multiple of that limit.
+"""SGD keeps the scan at any rate ratio while steps of attention do not overshoot, and loses it at
+some multiple of that limit.
 
-SGD (A) on Syn-Medium with one query, whose classes are alike: decoder rates from .01 to 100 times that of attention, with either
-rate held at 1; the ratio that breaks, again with smaller steps; and attention rates around the limit of our theory. Asked: who
-rises, who falls, in what order, and how fast the loss falls. Expect no break below the limit, which is on the safe side: just
-above it nothing breaks either.
+SGD (A) on Syn-Medium with one query, whose classes are alike: decoder rates from .01 to 100 times
+that of attention, with either rate held at 1; the ratio that breaks, again with smaller steps; and
+attention rates around the limit of our theory. Asked: who rises, who falls, in what order, and how
+fast the loss falls. Expect no break below the limit, which is on the safe side: just above it
+nothing breaks either.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Settings:
     ratios: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """decoder rate over attention rate; one of the two is 1 per step"""
     limits: tuple[float, ...] = (0.8, 1.2, 2.0, 2.3, 2.5, 2.75, 3.0)
-    """attention rates of SGD near the limit of stable steps, in units of it; the decoder's rate is 1"""
+    """attention rates of SGD near the limit of stable steps, in units of it; the decoder's rate is
+    1
+    """
     limit_seeds: int | tuple[int, ...] = 8
     """seeds of SGD near the limit"""
     steps: int = 150
@@ -52,27 +56,61 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    """SGD at every ratio, with each rate held; where steps of attention overshoot, with both rates smaller; and near the limit."""
+    """SGD at every ratio, with each rate held; where steps of attention overshoot, with both rates
+    smaller; and near the limit.
+    """
     task, ratios = saccade.SequenceClasses.syn_medium(1), np.array(settings.ratios)
-    limit = theory.stable_attention_rate(task.token_prob[:, task.token_prob.any(axis=0)], task.class_weight, n_vocab=task.n_vocab)
-    sgd = _sgd(task, settings, settings.steps, 1 + 0 * ratios, 1 / ratios, stretch(on_progress, 0, 0.3))
-    held = _sgd(task, settings, settings.held_steps, ratios, 1 + 0 * ratios, stretch(on_progress, 0.3, 0.6))
+    limit = theory.stable_attention_rate(
+        task.token_prob[:, task.token_prob.any(axis=0)], task.class_weight, n_vocab=task.n_vocab
+    )
+    sgd = _sgd(
+        task, settings, settings.steps, 1 + 0 * ratios, 1 / ratios, stretch(on_progress, 0, 0.3)
+    )
+    held = _sgd(
+        task, settings, settings.held_steps, ratios, 1 + 0 * ratios, stretch(on_progress, 0.3, 0.6)
+    )
     smaller = np.where(1 / ratios > limit, _SMALLER, np.nan)  # elsewhere there is nothing to mend
     broken = np.isfinite(smaller)
-    values = {f"sgd_{name}": value for name, value in sgd.items()} | {"held_converged": held["converged"]}
-    values |= {f"small_{name}": np.full(np.shape(sgd[name]), np.nan) for name in ("mass", "wrong_way")}
+    values = {f"sgd_{name}": value for name, value in sgd.items()} | {
+        "held_converged": held["converged"]
+    }
+    values |= {
+        f"small_{name}": np.full(np.shape(sgd[name]), np.nan) for name in ("mass", "wrong_way")
+    }
     if broken.any():
         small = _sgd(
-            task, settings, round(settings.steps / _SMALLER / 3), smaller[broken], smaller[broken] / ratios[broken], on_progress
+            task,
+            settings,
+            round(settings.steps / _SMALLER / 3),
+            smaller[broken],
+            smaller[broken] / ratios[broken],
+            on_progress,
         )
         for name in ("mass", "wrong_way"):
             values[f"small_{name}"][broken] = small[name]
     limits = np.array(settings.limits)
-    near = _sgd(task, settings, settings.steps, 1 + 0 * limits, limit * limits, on_progress, settings.limit_seeds)
-    values |= {"stable_rate": limit, "limit_mass": near["mass"], "limit_wrong_way": near["wrong_way"]}
+    near = _sgd(
+        task,
+        settings,
+        settings.steps,
+        1 + 0 * limits,
+        limit * limits,
+        on_progress,
+        settings.limit_seeds,
+    )
+    values |= {
+        "stable_rate": limit,
+        "limit_mass": near["mass"],
+        "limit_wrong_way": near["wrong_way"],
+    }
     values |= {"start_mass": measures.mass(task.token_prob[0], task.common)}
-    seeds = {"seed": checked_seeds(settings.seeds), "limit_seed": checked_seeds(settings.limit_seeds)}
-    return Measured(values, {"ratio": list(settings.ratios), "limit": list(settings.limits), **seeds})
+    seeds = {
+        "seed": checked_seeds(settings.seeds),
+        "limit_seed": checked_seeds(settings.limit_seeds),
+    }
+    return Measured(
+        values, {"ratio": list(settings.ratios), "limit": list(settings.limits), **seeds}
+    )
 
 
 def _sgd(
@@ -97,7 +135,9 @@ def _sgd(
         on_progress=on_progress,
     )
     seen = seen_in(record.attention, record.attention_logits, record.time.values, task)
-    seen["converged"] = np.apply_along_axis(lambda one: first_time(record.time.values, one < _CONVERGED), -1, record.loss.values)
+    seen["converged"] = np.apply_along_axis(
+        lambda one: first_time(record.time.values, one < _CONVERGED), -1, record.loss.values
+    )
     seen["mass"] = seen["mass"][..., -1]
     del seen["steps"]
     return seen
@@ -120,7 +160,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _overshooting(record: xr.Dataset, limit: float) -> Iterator[Claim]:
-    start, title = float(record.start_mass), "attention on common tokens falls, in every seed, and distinct tokens rise"
+    start, title = (
+        float(record.start_mass),
+        "attention on common tokens falls, in every seed, and distinct tokens rise",
+    )
     for ratio in record.ratio.values:
         at = record.sel(ratio=ratio)
         for name, scale in (("sgd", 1.0), ("small", _SMALLER)):
@@ -134,15 +177,21 @@ def _overshooting(record: xr.Dataset, limit: float) -> Iterator[Claim]:
 
 
 def _near_the_limit(record: xr.Dataset, limit: float, start: float, title: str) -> Iterator[Claim]:
-    """The limit is where a single step overshoots by more than it corrects; the scan is lost only if many do."""
+    """The limit is where a single step overshoots by more than it corrects; the scan is lost only
+    if many do.
+    """
     lost = (record.limit_mass >= start) | (record.limit_wrong_way > 0)
-    for multiple, seeds in zip(record.limit.values, lost.transpose("limit", "limit_seed").values, strict=True):
+    for multiple, seeds in zip(
+        record.limit.values, lost.transpose("limit", "limit_seed").values, strict=True
+    ):
         case = Case({"A": "SGD", "η_Y": 1.0, "η_Z/limit": float(multiple)})
         if multiple <= 1:
             yield case.none(LARGE_STEPS, title, seeds)
         else:
             told = "share of seeds that lose the scan above the limit"
-            yield case.at_least(LARGE_STEPS, told, seeds.mean(), 1, expected=HOLDS if multiple >= _SURELY else FAILS)
+            yield case.at_least(
+                LARGE_STEPS, told, seeds.mean(), 1, expected=HOLDS if multiple >= _SURELY else FAILS
+            )
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -150,7 +199,9 @@ def panels(record: xr.Dataset) -> Layout:
 
 
 def _each_seed(x: Array, y: xr.DataArray, along: str, name: str, tone: int) -> list[Line]:
-    return [Line(x, y.isel({along: i}), "" if i else name, RINGS, tone) for i in range(y.sizes[along])]
+    return [
+        Line(x, y.isel({along: i}), "" if i else name, RINGS, tone) for i in range(y.sizes[along])
+    ]
 
 
 def _ratio_panel(record: xr.Dataset) -> Lines:
@@ -159,12 +210,30 @@ def _ratio_panel(record: xr.Dataset) -> Lines:
         *_each_seed(ratios, record.sgd_wrong_way, "seed", "SGD, each seed", 2),
         Line(ratios, record.small_wrong_way.mean("seed"), "steps a tenth as large", POINTS, 3),
     ]
-    return Lines("SGD at five ratios of the rates", "η_Y / η_Z", _WRONG, lines, "x", ylim=(-0.5, 12), marks=marks)
+    return Lines(
+        "SGD at five ratios of the rates",
+        "η_Y / η_Z",
+        _WRONG,
+        lines,
+        "x",
+        ylim=(-0.5, 12),
+        marks=marks,
+    )
 
 
 def _limit_panel(record: xr.Dataset) -> Lines:
-    lines = _each_seed(record.limit.values, record.limit_wrong_way, "limit_seed", "SGD, each seed", 2)
-    return Lines("SGD near the limit of stable steps", "η_Z / limit", _WRONG, lines, "", ylim=(-0.5, 12), marks={1.0: "limit"})
+    lines = _each_seed(
+        record.limit.values, record.limit_wrong_way, "limit_seed", "SGD, each seed", 2
+    )
+    return Lines(
+        "SGD near the limit of stable steps",
+        "η_Z / limit",
+        _WRONG,
+        lines,
+        "",
+        ylim=(-0.5, 12),
+        marks={1.0: "limit"},
+    )
 
 
 _WRONG = "tokens that go the wrong way"
@@ -188,13 +257,29 @@ EXPERIMENT = Experiment(
     variables={
         **{f"sgd_{key}": Variable(_RUNS, *said) for key, said in SEEN.items()},
         "sgd_mass": Variable(_RUNS, "1", "attention on common tokens at the end of SGD"),
-        "sgd_converged": Variable(_RUNS, "updates", "first update at which the loss is below 0.1, at decoder rate 1"),
-        "held_converged": Variable(_RUNS, "updates", "the same at attention rate 1; missing if it is not reached"),
-        "small_mass": Variable(_RUNS, "1", "attention on common tokens with steps a tenth as large, where larger ones overshoot"),
-        "small_wrong_way": Variable(_RUNS, SEEN["wrong_way"][0], f"{SEEN['wrong_way'][1]}, the same runs"),
-        "limit_mass": Variable("limit limit_seed", "1", "attention on common tokens at the end of SGD near the limit"),
-        "limit_wrong_way": Variable("limit limit_seed", SEEN["wrong_way"][0], f"{SEEN['wrong_way'][1]}, the same runs"),
-        "stable_rate": Variable("", "1/step", "attention rate above which single steps overshoot, by theory"),
+        "sgd_converged": Variable(
+            _RUNS, "updates", "first update at which the loss is below 0.1, at decoder rate 1"
+        ),
+        "held_converged": Variable(
+            _RUNS, "updates", "the same at attention rate 1; missing if it is not reached"
+        ),
+        "small_mass": Variable(
+            _RUNS,
+            "1",
+            "attention on common tokens with steps a tenth as large, where larger ones overshoot",
+        ),
+        "small_wrong_way": Variable(
+            _RUNS, SEEN["wrong_way"][0], f"{SEEN['wrong_way'][1]}, the same runs"
+        ),
+        "limit_mass": Variable(
+            "limit limit_seed", "1", "attention on common tokens at the end of SGD near the limit"
+        ),
+        "limit_wrong_way": Variable(
+            "limit limit_seed", SEEN["wrong_way"][0], f"{SEEN['wrong_way'][1]}, the same runs"
+        ),
+        "stable_rate": Variable(
+            "", "1/step", "attention rate above which single steps overshoot, by theory"
+        ),
         "start_mass": Variable("", "1", "attention on common tokens at the start"),
     },
     dynamics="A: mini-batch training",

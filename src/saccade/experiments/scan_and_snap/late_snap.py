@@ -1,9 +1,12 @@
-"""Plain descent snaps, far later than Theorem 4 says, once other classes are the likeliest wrong answers.
+"""Plain descent snaps, far later than Theorem 4 says, once other classes are the likeliest wrong
+answers.
 
-Five classes that overlap strongly, with fast attention, in the plain flow (B): up to three times the height L_s at which they
-should snap, and, for the strongest overlap, to t = 1e300. Asked: from where on growth only slows, the law after that, and growth
-all along from the theory of fast attention. Expect the last maximum of growth between half of L_s and L_s (a window set after a
-first run), the closed form after the snap within 10 %, but not before it, and fast attention within 1 % throughout.
+Five classes that overlap strongly, with fast attention, in the plain flow (B): up to three times
+the height L_s at which they should snap, and, for the strongest overlap, to t = 1e300. Asked: from
+where on growth only slows, the law after that, and growth all along from the theory of fast
+attention. Expect the last maximum of growth between half of L_s and L_s (a window set after a first
+run), the closed form after the snap within 10 %, but not before it, and fast attention within 1 %
+throughout.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _SNAPPED = "plain descent has snapped"
 @dataclass(frozen=True)
 class Settings:
     features: tuple[float, ...] = (0.55, 0.4)
-    """features of the common token, in (0, 1); classes overlap by their squares. The first are followed to t = 1e300"""
+    """features of the common token, in (0, 1); classes overlap by their squares. The first are
+    followed to t = 1e300
+    """
     n_classes: int = 5
     """classes that share one token and one query"""
     n_distinct: int = 4
@@ -55,20 +60,31 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    """The first overlap to the end; each up to three times L_s, evenly in the height and finely, since the peak is flat."""
+    """The first overlap to the end; each up to three times L_s, evenly in the height and finely,
+    since the peak is flat.
+    """
     heights, seen, told = [], [], []
     for feature in settings.features:
         t, gap = widening(
-            _task(feature, settings), settings.fast, t1=_time(3 * _snap_height(feature, settings), settings), n_times=300
+            _task(feature, settings),
+            settings.fast,
+            t1=_time(3 * _snap_height(feature, settings), settings),
+            n_times=300,
         )
         scanned = t >= _late(settings) / 100
-        law = theory.fast_plain_growth(t[scanned], **_shape(feature, settings), lr_decoder=1.0, lr_attention=settings.fast)
+        law = theory.fast_plain_growth(
+            t[scanned], **_shape(feature, settings), lr_decoder=1.0, lr_attention=settings.fast
+        )
         heights.append(np.log(settings.n_vocab * t / settings.n_classes))
         seen.append(np.gradient(gap, np.log(t)))
         told.append(np.append(np.full((~scanned).sum(), np.nan), law.rate))
         on_progress(0.5 * len(seen) / len(settings.features))
     strong = Followed("strong", _task(settings.features[0], settings), settings.fast, _LONG)
-    values = followed(strong, settings.n_times, on_progress) | {"height": heights, "rate": seen, "expected_rate": told}
+    values = followed(strong, settings.n_times, on_progress) | {
+        "height": heights,
+        "rate": seen,
+        "expected_rate": told,
+    }
     kept = {name: values[name] for name in _VARIABLES}
     return Measured(kept, {"feature": list(settings.features)})
 
@@ -78,7 +94,11 @@ def _shape(feature: float, settings: Settings) -> dict[str, Any]:
 
 
 def _task(feature: float, settings: Settings) -> SequenceClasses:
-    sizes = {"n_classes": settings.n_classes, "n_distinct": settings.n_distinct, "n_vocab": settings.n_vocab}
+    sizes = {
+        "n_classes": settings.n_classes,
+        "n_distinct": settings.n_distinct,
+        "n_vocab": settings.n_vocab,
+    }
     return one_common_token(common_feature=feature, **sizes)
 
 
@@ -94,22 +114,43 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     yield memory_claim(record, "strong, fast attention")
     title = "every token ends up on the side that theory says"
-    yield Case({"case": "strong, fast attention"}).none(PLAIN_MEMORY, title, int(record.wrong_sign), among=_n_tokens(settings))
+    yield Case({"case": "strong, fast attention"}).none(
+        PLAIN_MEMORY, title, int(record.wrong_sign), among=_n_tokens(settings)
+    )
     for feature in record.feature.values:
         case, at = _case(feature, settings), record.sel(feature=feature)
         title = "height L from which growth only slows, after the scan, over L_s"
-        yield case.between(PLAIN_LATE_SNAP, title, _last_peak(at, settings) / _snap_height(feature, settings), 0.5, 1)
+        yield case.between(
+            PLAIN_LATE_SNAP,
+            title,
+            _last_peak(at, settings) / _snap_height(feature, settings),
+            0.5,
+            1,
+        )
         title = "growth per unit of ln t from the theory of fast attention, up to 3 L_s: largest relative error"
         late = at.height.values >= np.log(settings.n_vocab * _late(settings) / settings.n_classes)
-        yield case.at_most(FAST_GROWTH, title, np.abs(at.rate / at.expected_rate - 1).values[late][:-1], FAST_WITHIN)
+        yield case.at_most(
+            FAST_GROWTH,
+            title,
+            np.abs(at.rate / at.expected_rate - 1).values[late][:-1],
+            FAST_WITHIN,
+        )
     long = _long(record)
     found = np.gradient(long.gap, np.log(long.height))[1:-1]
     law = theory.late_plain_growth_rate(long.overlap[1:-1], n_classes=settings.n_classes)
-    height, of = long.height[1:-1] / _snap_height(settings.features[0], settings), np.abs(found / law - 1)
-    case, title = _case(settings.features[0], settings), "growth per unit of ln L after the snap, largest relative error"
+    height, of = (
+        long.height[1:-1] / _snap_height(settings.features[0], settings),
+        np.abs(found / law - 1),
+    )
+    case, title = (
+        _case(settings.features[0], settings),
+        "growth per unit of ln L after the snap, largest relative error",
+    )
     yield case.at_most(PLAIN_LATE_SNAP, title, of[height > 3], 0.1)
     scanned = long.t[1:-1] >= _late(settings) / 10
-    yield case.breaking(met(_SNAPPED, False)).at_most(PLAIN_LATE_SNAP, title, of[scanned & (height < 1)], 0.1)
+    yield case.breaking(met(_SNAPPED, False)).at_most(
+        PLAIN_LATE_SNAP, title, of[scanned & (height < 1)], 0.1
+    )
 
 
 def _n_tokens(settings: Settings) -> int:
@@ -122,7 +163,9 @@ def _case(feature: float, settings: Settings) -> Case:
 
 def _late(settings: Settings) -> float:
     """100 t0: the scan is over."""
-    return 100 * theory.snap_time(n_vocab=settings.n_vocab, n_classes=settings.n_classes, lr_decoder=1.0)
+    return 100 * theory.snap_time(
+        n_vocab=settings.n_vocab, n_classes=settings.n_classes, lr_decoder=1.0
+    )
 
 
 def _long(record: xr.Dataset) -> Curve:
@@ -131,7 +174,9 @@ def _long(record: xr.Dataset) -> Curve:
 
 
 def _last_peak(at: xr.Dataset, settings: Settings) -> float:
-    """Height of the last local maximum of growth after 10 t0, when the first, at the end of the scan, is over; NaN without one."""
+    """Height of the last local maximum of growth after 10 t0, when the first, at the end of the
+    scan, is over; NaN without one.
+    """
     height, rate = at.height.values, at.rate.values
     late = height[1:-1] >= np.log(settings.n_vocab * _late(settings) / 10 / settings.n_classes)
     peaks = np.flatnonzero(late & (rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:])) + 1
@@ -152,10 +197,18 @@ def panels(record: xr.Dataset) -> Layout:
             POINTS,
             0,
         ),
-        Line(dense.height.values[fine], dense.expected_rate.values[fine], "theory of fast attention", tone=1),
+        Line(
+            dense.height.values[fine],
+            dense.expected_rate.values[fine],
+            "theory of fast attention",
+            tone=1,
+        ),
         Line(long.height[after], law[after], "after the snap, closed form", DASHES, 0),
     ]
-    title, x = "strong overlap: it snaps in the end", "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷"
+    title, x = (
+        "strong overlap: it snaps in the end",
+        "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷",
+    )
     return [Lines(title, x, "growth per unit of ln t", lines, "xy", marks={height: "ln(M/K)/ρ"})]
 
 
@@ -166,7 +219,9 @@ _VARIABLES = {
 } | {
     "height": Variable("feature place", "1", "height L of the decoder, up to three times L_s"),
     "rate": Variable("feature place", "1", "growth per unit of ln t, the same"),
-    "expected_rate": Variable("feature place", "1", "the same by the theory of fast attention, from t0 on"),
+    "expected_rate": Variable(
+        "feature place", "1", "the same by the theory of fast attention, from t0 on"
+    ),
 }
 EXPERIMENT = Experiment(
     "late-snap",

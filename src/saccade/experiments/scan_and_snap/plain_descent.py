@@ -1,10 +1,12 @@
-"""Plain descent does not freeze where Theorem 4 says: with weak overlaps attention creeps on as ln t.
+"""Plain descent does not freeze where Theorem 4 says: with weak overlaps attention creeps on as ln
+t.
 
-Follows the plain flow (B) and compares it with a theory of plain descent (`theory/scan_and_snap/plain_growth.py`,
-`fast_attention.py`): the logits of every token, the slowest growth, and growth along the way. Beside it the printed Theorem 4,
-its corrected form and the theory's flow (C). Expect the theory with memory within 2 %, that of fast attention within 1 %, its
-closed form within 20 % while what it leaves out is small, and Theorem 4 off by a factor of ten or more. 1 %, 20 % and where
-"small" ends were set after runs of these classes and others.
+Follows the plain flow (B) and compares it with a theory of plain descent
+(`theory/scan_and_snap/plain_growth.py`, `fast_attention.py`): the logits of every token, the
+slowest growth, and growth along the way. Beside it the printed Theorem 4, its corrected form and
+the theory's flow (C). Expect the theory with memory within 2 %, that of fast attention within 1 %,
+its closed form within 20 % while what it leaves out is small, and Theorem 4 off by a factor of ten
+or more. 1 %, 20 % and where "small" ends were set after runs of these classes and others.
 """
 
 from __future__ import annotations
@@ -27,11 +29,21 @@ from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_most, met
-from saccade.theory.scan_and_snap.open_statements import FAST_GROWTH, PLAIN_GROWTH, PLAIN_MEMORY, UNEQUAL_FATES
+from saccade.theory.scan_and_snap.open_statements import (
+    FAST_GROWTH,
+    PLAIN_GROWTH,
+    PLAIN_MEMORY,
+    UNEQUAL_FATES,
+)
 
-_WITHIN, FAST_WITHIN, _CLOSED = 0.02, 0.01, 0.2  # of the theory with memory, of that of fast attention, and of its closed form
+_WITHIN, FAST_WITHIN, _CLOSED = (
+    0.02,
+    0.01,
+    0.2,
+)  # of the theory with memory, of that of fast attention, and of its closed form
 _ALONG = "case time_place"
-# What the closed form leaves out: that the overlap falls, and that classes are taught of each other. It is off by up to twice this.
+# What the closed form leaves out: that the overlap falls, and that classes are taught of each
+# other. It is off by up to twice this.
 _FIRST_ORDER, _LEFT_OUT = "what the closed form leaves out is small", 0.11
 _FAST, _WEAK = "attention is fast", "weak"
 _FAST_TITLE = "growth per unit of ln t from the theory of fast attention: largest relative error"
@@ -75,12 +87,19 @@ class Followed(NamedTuple):
 
 
 def _one_common(common_feature: float, settings: Settings) -> SequenceClasses:
-    shape = {"n_classes": settings.n_classes, "n_distinct": settings.n_distinct, "n_vocab": settings.n_vocab}
+    shape = {
+        "n_classes": settings.n_classes,
+        "n_distinct": settings.n_distinct,
+        "n_vocab": settings.n_vocab,
+    }
     return one_common_token(common_feature=common_feature, **shape)
 
 
 def cases(settings: Settings) -> list[Followed]:
-    weak, unequal = _one_common(settings.common_feature, settings), unequal_classes(settings.unequal_vocab)
+    weak, unequal = (
+        _one_common(settings.common_feature, settings),
+        unequal_classes(settings.unequal_vocab),
+    )
     return [
         Followed("weak, slow attention", weak, settings.slow, settings.t1),
         Followed("weak, fast attention", weak, settings.fast, settings.t1),
@@ -91,10 +110,15 @@ def cases(settings: Settings) -> list[Followed]:
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     listed = cases(settings)
-    found = [followed(one, settings.n_times, stretch(on_progress, i / 6, (i + 1) / 6)) for i, one in enumerate(listed)]
+    found = [
+        followed(one, settings.n_times, stretch(on_progress, i / 6, (i + 1) / 6))
+        for i, one in enumerate(listed)
+    ]
     values = {name: np.stack([one[name] for one in found]) for name in found[0]}
     weak = listed[1]
-    reduced = saccade.reduced_flow(weak.task, t1=settings.t1, lr_attention=weak.lr_attention, n_times=settings.n_times)
+    reduced = saccade.reduced_flow(
+        weak.task, t1=settings.t1, lr_attention=weak.lr_attention, n_times=settings.n_times
+    )
     at = SnapTheory.of_task(weak.task, 1.0, weak.lr_attention)
     share = 1 - settings.common_feature**2  # of the fall that eq. 100 has and Theorem 4 leaves out
     values |= {
@@ -102,10 +126,19 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         "printed_fall": at.printed_growth(reduced.time.values[1:]),
         "corrected_fall": settings.n_classes * share * at.growth(reduced.time.values[1:]),
     }
-    laws = [_law(weak.task, values["steps"][1], values["gap"][1], settings.fast), *_other_classes(settings)]
+    laws = [
+        _law(weak.task, values["steps"][1], values["gap"][1], settings.fast),
+        *_other_classes(settings),
+    ]
     values |= {name: np.stack([one[name] for one in laws]) for name in _LAW}
-    names = {"case": [one.name for one in listed], "time_place": np.arange(settings.n_times), "classes": [_WEAK, *_OTHERS]}
-    return Measured(values, names | {"lr_attention": ("case", [one.lr_attention for one in listed])})
+    names = {
+        "case": [one.name for one in listed],
+        "time_place": np.arange(settings.n_times),
+        "classes": [_WEAK, *_OTHERS],
+    }
+    return Measured(
+        values, names | {"lr_attention": ("case", [one.lr_attention for one in listed])}
+    )
 
 
 def followed(one: Followed, n_times: int, on_progress: Progress) -> dict[str, Any]:
@@ -115,10 +148,17 @@ def followed(one: Followed, n_times: int, on_progress: Progress) -> dict[str, An
     path = saccade.flow(task, on_progress=on_progress, **rates, **options)
     t, z = path.time.values, path.attention_logits.values[:, 0, occurs]
     expected = theory.plain_attention_logits(
-        t, token_prob=task.token_prob[:, occurs], query=task.query, class_weight=task.class_weight, n_vocab=task.n_vocab, **rates
+        t,
+        token_prob=task.token_prob[:, occurs],
+        query=task.query,
+        class_weight=task.class_weight,
+        n_vocab=task.n_vocab,
+        **rates,
     )[:, 0]
     seen, distinct = growth(path), np.flatnonzero(task.distinct[0][occurs])
-    feature = theory.normalised_feature(theory.limit_attention(task.token_prob[:, occurs], z[:, None]))
+    feature = theory.normalised_feature(
+        theory.limit_attention(task.token_prob[:, occurs], z[:, None])
+    )
     return {
         "steps": t[1:],
         "fall": -z[1:, 0],
@@ -135,16 +175,24 @@ def followed(one: Followed, n_times: int, on_progress: Progress) -> dict[str, An
 
 
 def _law(task: SequenceClasses, t: Array, gap: Array, lr_attention: float) -> dict[str, Array]:
-    """Growth with fast attention, in the flow, by theory and in closed form; how much the last leaves out, by theory."""
+    """Growth with fast attention, in the flow, by theory and in closed form; how much the last
+    leaves out, by theory.
+    """
     overlap = float(theory.class_overlap(theory.normalised_feature(task.token_prob))[0, 1])
-    sizes, height = {"n_classes": task.n_classes, "n_vocab": task.n_vocab}, np.log(task.n_vocab * t / task.n_classes)
+    sizes, height = (
+        {"n_classes": task.n_classes, "n_vocab": task.n_vocab},
+        np.log(task.n_vocab * t / task.n_classes),
+    )
     late = t >= 100 * theory.snap_time(**sizes, lr_decoder=1.0)
-    law = theory.fast_plain_growth(t[late], overlap=overlap, **sizes, lr_decoder=1.0, lr_attention=lr_attention)
+    law = theory.fast_plain_growth(
+        t[late], overlap=overlap, **sizes, lr_decoder=1.0, lr_attention=lr_attention
+    )
     found = {
         "rate": np.gradient(gap, np.log(t))[late],
         "law_rate": law.rate,
         "closed_rate": theory.fast_plain_growth_rate(height[late], overlap=overlap, **sizes),
-        "left_out": height[late] * (2 * overlap * law.gap + (exprel(overlap * height[late]) - 1) / task.n_vocab),
+        "left_out": height[late]
+        * (2 * overlap * law.gap + (exprel(overlap * height[late]) - 1) / task.n_vocab),
     }
     return {name: np.append(np.full((~late).sum(), np.nan), value) for name, value in found.items()}
 
@@ -153,22 +201,35 @@ def _other_classes(settings: Settings) -> Iterator[dict[str, Array]]:
     for n_classes, overlap, n_vocab in _OTHERS.values():
         sizes = {"n_classes": n_classes, "n_distinct": settings.n_distinct, "n_vocab": n_vocab}
         task = one_common_token(common_feature=overlap**0.5, **sizes)
-        yield _law(task, *widening(task, settings.fast, t1=settings.t1, n_times=settings.n_times), settings.fast)
+        yield _law(
+            task,
+            *widening(task, settings.fast, t1=settings.t1, n_times=settings.n_times),
+            settings.fast,
+        )
 
 
 def widening(task: SequenceClasses, lr_attention: float, **options: Any) -> tuple[Array, Array]:
-    """Times, and by how much the most frequent distinct token of class 1 is ahead of the common one, with fast attention."""
+    """Times, and by how much the most frequent distinct token of class 1 is ahead of the common
+    one, with fast attention.
+    """
     path = saccade.flow(task, keep=("attention_logits",), lr_attention=lr_attention, **options)
     z = path.attention_logits.values[1:, 0]
-    return path.time.values[1:], z[:, np.flatnonzero(task.distinct[0])[-1]] - z[:, np.flatnonzero(task.common)[0]]
+    return path.time.values[1:], z[:, np.flatnonzero(task.distinct[0])[-1]] - z[
+        :, np.flatnonzero(task.common)[0]
+    ]
 
 
 def _resting(task: SequenceClasses, t: float) -> Array:
-    """Lead of each logit over its past at which fast attention rests, with the coupling of every pair at that time."""
+    """Lead of each logit over its past at which fast attention rests, with the coupling of every
+    pair at that time.
+    """
     prob = task.token_prob[:, task.token_prob.any(axis=0)]
     sizes: dict[str, Any] = {"class_weight": task.class_weight, "n_vocab": task.n_vocab}
     sent = theory.plain_coupling(
-        [t], overlap=theory.class_overlap(theory.normalised_feature(task.token_prob)), lr_decoder=1.0, **sizes
+        [t],
+        overlap=theory.class_overlap(theory.normalised_feature(task.token_prob)),
+        lr_decoder=1.0,
+        **sizes,
     )
     return theory.resting_lead(prob, sent.other[0] / sent.own[0][:, None])
 
@@ -185,18 +246,24 @@ class Curve(NamedTuple):
 
 def curve(run: xr.Dataset, n_vocab: int, n_classes: int) -> Curve:
     t, gap = run.steps.values, run.gap.values
-    return Curve(t, np.log(n_vocab * t / n_classes), gap, np.gradient(gap, np.log(t)), run.overlap.values)
+    return Curve(
+        t, np.log(n_vocab * t / n_classes), gap, np.gradient(gap, np.log(t)), run.overlap.values
+    )
 
 
 def _weak(record: xr.Dataset, attention: str) -> Curve:
     settings = EXPERIMENT.settings_of(record)
-    return curve(record.sel(case=f"weak, {attention} attention"), settings.n_vocab, settings.n_classes)
+    return curve(
+        record.sel(case=f"weak, {attention} attention"), settings.n_vocab, settings.n_classes
+    )
 
 
 def _late(record: xr.Dataset) -> float:
     """100 t0 of the weak classes: where the scan is over and the closed forms hold."""
     settings = EXPERIMENT.settings_of(record)
-    return 100 * theory.snap_time(n_vocab=settings.n_vocab, n_classes=settings.n_classes, lr_decoder=1.0)
+    return 100 * theory.snap_time(
+        n_vocab=settings.n_vocab, n_classes=settings.n_classes, lr_decoder=1.0
+    )
 
 
 def memory_claim(record: xr.Dataset, name: str) -> Claim:
@@ -207,7 +274,11 @@ def memory_claim(record: xr.Dataset, name: str) -> Claim:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     for name in record.case.values.tolist():
         yield memory_claim(record.sel(case=name), name)
-    yield Case().none(PLAIN_MEMORY, "every token ends up on the side that theory says, in all cases", record.wrong_sign.values > 0)
+    yield Case().none(
+        PLAIN_MEMORY,
+        "every token ends up on the side that theory says, in all cases",
+        record.wrong_sign.values > 0,
+    )
     unequal = record.sel(case="unequal, fast attention")
     title = "unequal classes: all distinct tokens rise, Theorem 2(a)"
     yield Case().none(UNEQUAL_FATES, title, int(unequal.falling), among=12, expected=FAILS)
@@ -218,14 +289,24 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
     settings, late = EXPERIMENT.settings_of(record), _late(record)
-    shape = {"overlap": settings.common_feature**2, "n_vocab": settings.n_vocab, "n_classes": settings.n_classes}
+    shape = {
+        "overlap": settings.common_feature**2,
+        "n_vocab": settings.n_vocab,
+        "n_classes": settings.n_classes,
+    }
     slow, fast, faster = (_weak(record, name) for name in ("slow", "fast", "faster"))
     slowest = theory.slowest_plain_growth(**shape)
     grown = record.log_growth.sel(case="weak, slow attention").values[-1]
-    predicted = float(theory.slow_plain_growth(slow.t[-1], **shape, lr_decoder=1.0, lr_attention=settings.slow))
+    predicted = float(
+        theory.slow_plain_growth(slow.t[-1], **shape, lr_decoder=1.0, lr_attention=settings.slow)
+    )
     case = Case({"ρ": shape["overlap"], "K": settings.n_classes, "M": settings.n_vocab})
     yield case.but(**{"η_Z": settings.slow}).near(
-        PLAIN_GROWTH, "log growth with slow attention at the end", grown, predicted, relative=_CLOSED
+        PLAIN_GROWTH,
+        "log growth with slow attention at the end",
+        grown,
+        predicted,
+        relative=_CLOSED,
     )
     yield (
         case.but(**{"η_Z": settings.fast})
@@ -240,13 +321,21 @@ def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     rate = fast.rate[fast.t >= late]
     case = case.but(**{"η_Z": settings.fast})
-    yield case.near(PLAIN_GROWTH, "slowest growth per unit of ln t", rate.min(), slowest.rate, relative=_CLOSED)
+    yield case.near(
+        PLAIN_GROWTH, "slowest growth per unit of ln t", rate.min(), slowest.rate, relative=_CLOSED
+    )
     yield from _law_claims(case, record.sel(classes=_WEAK))
     law = record.law_rate.sel(classes=_WEAK).dropna("time_place")
     off = np.abs(slow.rate[law.time_place.values] / law.values - 1)[:-1]
-    yield case.but(**{"η_Z": settings.slow}).breaking(met(_FAST, False)).at_most(FAST_GROWTH, _FAST_TITLE, off, FAST_WITHIN)
+    yield (
+        case.but(**{"η_Z": settings.slow})
+        .breaking(met(_FAST, False))
+        .at_most(FAST_GROWTH, _FAST_TITLE, off, FAST_WITHIN)
+    )
     for name, (n_classes, overlap, n_vocab) in _OTHERS.items():
-        yield from _law_claims(Case({"ρ": overlap, "K": n_classes, "M": n_vocab}), record.sel(classes=name))
+        yield from _law_claims(
+            Case({"ρ": overlap, "K": n_classes, "M": n_vocab}), record.sel(classes=name)
+        )
     title = "growth per unit of ln t picks up again: at the end / at its minimum"
     yield case.at_least(PLAIN_GROWTH, title, rate[-2] / rate.min(), 1.05)
     title = "growth per unit of ln t: at ten times the attention rate / at this rate"
@@ -255,16 +344,27 @@ def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
     run = record.sel(case="weak, fast attention")
     after = run.steps.values >= late
     stretched = np.ptp(run.lead.values[after]) / np.ptp(run.gap.values[after])
-    yield case.at_most(PLAIN_GROWTH, "growth among distinct tokens / growth relative to the common one", stretched, 0.05)
+    yield case.at_most(
+        PLAIN_GROWTH,
+        "growth among distinct tokens / growth relative to the common one",
+        stretched,
+        0.05,
+    )
     title = "fall of the common token at the end / corrected Theorem 4"
     fall = run.fall.values[-1] / record.corrected_fall.values[-1]
     yield case.near(PLAIN_GROWTH, title, fall, 1, within=0.5, expected=FAILS)
 
 
 def _law_claims(case: Case, record: xr.Dataset) -> Iterator[Claim]:
-    """Growth from 100 t0 on, by the theory of fast attention and in closed form, the latter where it leaves out little."""
-    at = record.dropna("time_place").isel(time_place=slice(None, -1))  # the slope at the end is one-sided
-    yield case.at_most(FAST_GROWTH, _FAST_TITLE, np.abs(at.rate / at.law_rate - 1).values, FAST_WITHIN)
+    """Growth from 100 t0 on, by the theory of fast attention and in closed form, the latter where
+    it leaves out little.
+    """
+    at = record.dropna("time_place").isel(
+        time_place=slice(None, -1)
+    )  # the slope at the end is one-sided
+    yield case.at_most(
+        FAST_GROWTH, _FAST_TITLE, np.abs(at.rate / at.law_rate - 1).values, FAST_WITHIN
+    )
     title, error = (
         "growth per unit of ln t from the overlap alone, largest relative error",
         np.abs(at.rate / at.closed_rate - 1).values,
@@ -272,8 +372,16 @@ def _law_claims(case: Case, record: xr.Dataset) -> Iterator[Claim]:
     little = at.left_out.values <= _LEFT_OUT
     for part, where in ((little, "little"), (~little, "more")):
         if part.any():
-            given = at_most(_FIRST_ORDER, at.left_out.values[part].max(), _LEFT_OUT, "2 ρL (z_l - z_c) + (L/M) ((e^ρL - 1)/ρL - 1)")
-            asked, expected = case.but([given], **{"left out": where}), HOLDS if given.holds else OUTSIDE
+            given = at_most(
+                _FIRST_ORDER,
+                at.left_out.values[part].max(),
+                _LEFT_OUT,
+                "2 ρL (z_l - z_c) + (L/M) ((e^ρL - 1)/ρL - 1)",
+            )
+            asked, expected = (
+                case.but([given], **{"left out": where}),
+                HOLDS if given.holds else OUTSIDE,
+            )
             yield asked.at_most(PLAIN_GROWTH, title, error[part], _CLOSED, expected=expected)
 
 
@@ -291,7 +399,9 @@ def _fall_panel(record: xr.Dataset) -> Lines:
     for tone, case in enumerate(("weak, fast attention", "weak, slow attention")):
         run, name = record.sel(case=case), case.removeprefix("weak, ")
         lines += [
-            Line(run.steps, run.expected_fall, "" if tone else "theory of plain descent", tone=tone),
+            Line(
+                run.steps, run.expected_fall, "" if tone else "theory of plain descent", tone=tone
+            ),
             Line(run.steps[::5], run.fall[::5], f"plain flow (B), {name}", POINTS, tone),
         ]
     title, y = "Theorem 4, flow (C) and plain descent", "fall of the common token, -z"
@@ -300,19 +410,36 @@ def _fall_panel(record: xr.Dataset) -> Lines:
 
 def _rate_panel(record: xr.Dataset) -> Lines:
     settings, one = EXPERIMENT.settings_of(record), _weak(record, "fast")
-    shape = {"overlap": settings.common_feature**2, "n_vocab": settings.n_vocab, "n_classes": settings.n_classes}
+    shape = {
+        "overlap": settings.common_feature**2,
+        "n_vocab": settings.n_vocab,
+        "n_classes": settings.n_classes,
+    }
     after = one.t >= _late(record) / 100
     corrected = np.gradient(record.corrected_fall.values, np.log(one.t))
     lines = [
         Line(one.t, corrected, "Theorem 4, corrected", DASHES, 3),
         Line(one.t, record.law_rate.sel(classes=_WEAK), "theory of fast attention", tone=0),
-        Line(one.t[after], theory.fast_plain_growth_rate(one.height[after], **shape), "closed form", DASHES, 1),
+        Line(
+            one.t[after],
+            theory.fast_plain_growth_rate(one.height[after], **shape),
+            "closed form",
+            DASHES,
+            1,
+        ),
         Line(one.t[::4], one.rate[::4], "plain flow (B), fast attention", POINTS, 0),
     ]
     floor = theory.slowest_plain_growth(**shape).rate
     title = "growth stays in plain descent"
     return Lines(
-        title, "t (steps)", "growth per unit of ln t", lines, "xy", xlim=(1, None), ylim=(3e-4, 3), levels={floor: "slowest"}
+        title,
+        "t (steps)",
+        "growth per unit of ln t",
+        lines,
+        "xy",
+        xlim=(1, None),
+        ylim=(3e-4, 3),
+        levels={floor: "slowest"},
     )
 
 
@@ -321,20 +448,44 @@ ALONG = {
     "steps": Variable(_ALONG, "steps of SGD", "time of each sample of a case"),
     "fall": Variable(_ALONG, "1", "-z of the most frequent common token, plain flow (B)"),
     "expected_fall": Variable(_ALONG, "1", "the same by the theory of plain descent"),
-    "gap": Variable(_ALONG, "1", f"z of the most frequent distinct token {_CASE} less z of the common token"),
-    "lead": Variable(_ALONG, "1", f"z of the most frequent distinct token {_CASE} less z of the rarest"),
-    "log_growth": Variable(_ALONG, "1", "B: integral of dz / f² of the most frequent distinct token"),
+    "gap": Variable(
+        _ALONG, "1", f"z of the most frequent distinct token {_CASE} less z of the common token"
+    ),
+    "lead": Variable(
+        _ALONG, "1", f"z of the most frequent distinct token {_CASE} less z of the rarest"
+    ),
+    "log_growth": Variable(
+        _ALONG, "1", "B: integral of dz / f² of the most frequent distinct token"
+    ),
     "overlap": Variable(_ALONG, "1", "overlap of the first two classes"),
-    "logit_error": Variable(_ALONG, "1", "largest |z - theory of plain descent| over tokens, over the largest |z|"),
-    "wrong_sign": Variable("case", "1", "tokens whose logit at the end has another sign than by the theory of plain descent"),
+    "logit_error": Variable(
+        _ALONG, "1", "largest |z - theory of plain descent| over tokens, over the largest |z|"
+    ),
+    "wrong_sign": Variable(
+        "case",
+        "1",
+        "tokens whose logit at the end has another sign than by the theory of plain descent",
+    ),
     "falling": Variable("case", "1", "distinct tokens whose logit has fallen by the end"),
-    "wrong_lead": Variable("case", "1", "tokens that move at the end against the sign of the resting lead"),
+    "wrong_lead": Variable(
+        "case", "1", "tokens that move at the end against the sign of the resting lead"
+    ),
 }
 _LAW = {
-    "rate": Variable("classes time_place", "1", "growth per unit of ln t with fast attention, flow (B), from 100 t0 on"),
+    "rate": Variable(
+        "classes time_place",
+        "1",
+        "growth per unit of ln t with fast attention, flow (B), from 100 t0 on",
+    ),
     "law_rate": Variable("classes time_place", "1", "the same by the theory of fast attention"),
-    "closed_rate": Variable("classes time_place", "1", "the same by its closed form, with the overlap at the start"),
-    "left_out": Variable("classes time_place", "1", "2 ρL (z_l - z_c) + (L/M) ((e^ρL - 1)/ρL - 1), by the same theory"),
+    "closed_rate": Variable(
+        "classes time_place", "1", "the same by its closed form, with the overlap at the start"
+    ),
+    "left_out": Variable(
+        "classes time_place",
+        "1",
+        "2 ρL (z_l - z_c) + (L/M) ((e^ρL - 1)/ρL - 1), by the same theory",
+    ),
 }
 EXPERIMENT = Experiment(
     "plain-descent",
@@ -357,10 +508,14 @@ EXPERIMENT = Experiment(
     | _LAW
     | {
         "reduced_fall": Variable(
-            "time_place", "1", "-z of the common token in the theory's flow (C), weak classes, fast attention"
+            "time_place",
+            "1",
+            "-z of the common token in the theory's flow (C), weak classes, fast attention",
         ),
         "printed_fall": Variable("time_place", "1", "the same by Theorem 4 as printed, -z = B"),
-        "corrected_fall": Variable("time_place", "1", "the same by Theorem 4 corrected, -z = K (1 - f²) B"),
+        "corrected_fall": Variable(
+            "time_place", "1", "the same by Theorem 4 corrected, -z = K (1 - f²) B"
+        ),
     },
     dynamics="B: population gradient flow; C: reduced flow of the theory",
     time_unit="steps of SGD",

@@ -1,10 +1,12 @@
-"""Plain gradient flow slows down when the theory says, but has grown far less by then, and keeps growing as ln t.
+"""Plain gradient flow slows down when the theory says, but has grown far less by then, and keeps
+growing as ln t.
 
-Follows the plain flow (B) to t = 1e12 in the cases of `scan-then-snap`: classes that share one token and one query, or your own
-with `--classes my.csv`. Its decoder remembers older features and couples classes less. If the decoder is much faster than attention
-(Assumption 1(c)), the theory's flow (C) should approximate it. That is so at the slow rates; at the fast ones claims are outside
-the assumption and only show their numbers. Expect the onset, the order of tokens and the effect of the rates to survive, but
-neither the size of growth nor ln ln t.
+Follows the plain flow (B) to t = 1e12 in the cases of `scan-then-snap`: classes that share one
+token and one query, or your own with `--classes my.csv`. Its decoder remembers older features and
+couples classes less. If the decoder is much faster than attention (Assumption 1(c)), the theory's
+flow (C) should approximate it. That is so at the slow rates; at the fast ones claims are outside
+the assumption and only show their numbers. Expect the onset, the order of tokens and the effect of
+the rates to survive, but neither the size of growth nor ln ln t.
 """
 
 from __future__ import annotations
@@ -47,11 +49,18 @@ from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER,
 
 FROM_COUPLING = "log growth of the plain flow (B) near t0', from plain descent's coupling"
 LATE = 100.0  # in units of t0: where the late exponent is first read; it is read again at the end
-MOST_UNKNOWNS_FOR_BDF = 2000  # SciPy's BDF is the fastest of its methods on the plain flow while its Jacobian is small
+MOST_UNKNOWNS_FOR_BDF = (
+    2000  # SciPy's BDF is the fastest of its methods on the plain flow while its Jacobian is small
+)
 
 
 def measure(settings: CaseSettings, on_progress: Progress) -> Measured:
-    found = measured(rate_setups(settings), partial(_followed, settings=settings), on_progress, bool(settings.classes))
+    found = measured(
+        rate_setups(settings),
+        partial(_followed, settings=settings),
+        on_progress,
+        bool(settings.classes),
+    )
     return found._replace(attributes={"left_out": "[]", **found.attributes})
 
 
@@ -79,18 +88,32 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield from _rate_orders(flows, "slow rates")
     said = "Growth stops being logarithmic (its local exponent falls to half its peak) when theory says."
     case = base.case(FOR_PLAIN, flow="B")
-    yield case.between(PLAIN_SNAP, ONSET, base.onset, base.scan_time, base.snap_time, sentence=said, expected=case.expected)
+    yield case.between(
+        PLAIN_SNAP,
+        ONSET,
+        base.onset,
+        base.scan_time,
+        base.snap_time,
+        sentence=said,
+        expected=case.expected,
+    )
     case = Case({"flow": "B"}, [flows["rates", "slower decoder"].given[name] for name in FOR_PLAIN])
     title = "(a) a faster decoder snaps earlier: power of η_Y in the onset"
-    yield case.near(PLAIN_SNAP, title, onset_power(flows), -1, within=WITHIN, expected=case.expected)
+    yield case.near(
+        PLAIN_SNAP, title, onset_power(flows), -1, within=WITHIN, expected=case.expected
+    )
     yield from _rate_orders(flows, "rates")
 
 
 def _coupling(flow: Flow) -> Iterator[Claim]:
-    """At the end of scanning: far behind the theory's flow, but where plain descent's own coupling says."""
+    """At the end of scanning: far behind the theory's flow, but where plain descent's own coupling
+    says.
+    """
     steps = flow.run.steps.values
     i = int(np.argmin(np.abs(steps - flow.scan_time)))
-    plain, reduced, coupled = (float(flow.run[f"{name}_growth"][i]) for name in ("log", "reduced", "coupled"))
+    plain, reduced, coupled = (
+        float(flow.run[f"{name}_growth"][i]) for name in ("log", "reduced", "coupled")
+    )
     case = flow.case(FOR_PLAIN, t=float(f"{steps[i]:.3g}"))
     title = "log growth near t0': plain flow (B) / theory's flow (C)"
     yield case.near(PLAIN_COUPLING, title, plain / reduced, 1, within=0.5, expected=FAILS)
@@ -109,37 +132,64 @@ def _fast_attention(flow: Flow) -> Iterator[Claim]:
 
 def _late_exponent(flow: Flow) -> Claim:
     t = flow.t
-    first, last = int(np.argmin(np.abs(np.log(t / (LATE * flow.snap_time))))), len(t) - 2  # one-sided at the very end
-    predicted, found = (np.divide(*flow.exponents[name][[last, first]]) for name in ("theory", "log"))
-    case = flow.case(FOR_PLAIN, flow="B", **{"from t": float(f"{t[first]:.2g}"), "to t": float(f"{t[last]:.2g}")})
+    first, last = (
+        int(np.argmin(np.abs(np.log(t / (LATE * flow.snap_time))))),
+        len(t) - 2,
+    )  # one-sided at the very end
+    predicted, found = (
+        np.divide(*flow.exponents[name][[last, first]]) for name in ("theory", "log")
+    )
+    case = flow.case(
+        FOR_PLAIN, flow="B", **{"from t": float(f"{t[first]:.2g}"), "to t": float(f"{t[last]:.2g}")}
+    )
     title = "local exponent at the end / at 100 t0"
     said = "In the theory's flow the local exponent changes by the predicted factor between these times; here it does not."
-    return case.near(PLAIN_SNAP, title, found, predicted, relative=0.25, expected=FAILS, sentence=said)
+    return case.near(
+        PLAIN_SNAP, title, found, predicted, relative=0.25, expected=FAILS, sentence=said
+    )
 
 
 def _rate_orders(flows: Mapping[tuple[str, str], Flow], group: str) -> Iterator[Claim]:
-    """Claims (b) and (c) as orders: more growth, and less entropy, at the end. Slow rates were chosen to meet the assumptions."""
-    for text, roles in (("(b) both rates scaled up", BOTH), ("(c) the decoder slower, attention as it was", DECODERS[::-1])):
+    """Claims (b) and (c) as orders: more growth, and less entropy, at the end. Slow rates were
+    chosen to meet the assumptions.
+    """
+    for text, roles in (
+        ("(b) both rates scaled up", BOTH),
+        ("(c) the decoder slower, attention as it was", DECODERS[::-1]),
+    ):
         three = [flows[group, role] for role in roles]
-        case = Case({"flow": "B", "η_Z": three[1].lr_attention}, [three[1].given[name] for name in FOR_PLAIN])
+        case = Case(
+            {"flow": "B", "η_Z": three[1].lr_attention},
+            [three[1].given[name] for name in FOR_PLAIN],
+        )
         expected = HOLDS if group == "slow rates" else case.expected
         grown = [one.curves["log"][-1] for one in three]
-        yield case.in_order(PLAIN_SNAP, f"{text}: log growth at the end rises", grown, expected=expected)
+        yield case.in_order(
+            PLAIN_SNAP, f"{text}: log growth at the end rises", grown, expected=expected
+        )
         if three[1].run.distinct_entropy[0] > 0:
             lost = [one.entropy_lost for one in three]
-            yield case.in_order(PLAIN_SNAP, f"{text}: sparsity at the end rises", lost, expected=expected)
+            yield case.in_order(
+                PLAIN_SNAP, f"{text}: sparsity at the end rises", lost, expected=expected
+            )
 
 
 def panels(record: xr.Dataset) -> Layout:
     flows = flows_of(record)
     if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
-    return [growth_panel(flows, "plain gradient flow (B)", theory=False), _exponent_panel(flows), _entropy_panel(flows)]
+    return [
+        growth_panel(flows, "plain gradient flow (B)", theory=False),
+        _exponent_panel(flows),
+        _entropy_panel(flows),
+    ]
 
 
 def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     lines, base = [], flows["rates", "base"]
-    for i, (group, name) in enumerate((("rates", "fast attention"), ("slow rates", "slow attention"))):
+    for i, (group, name) in enumerate(
+        (("rates", "fast attention"), ("slow rates", "slow attention"))
+    ):
         one = flows[group, "base"]
         x, rate = one.t / one.scan_time, f"{name}, η_Z = {one.lr_attention:g}"
         lines += [
@@ -153,10 +203,23 @@ def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
 
 def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     lines = []
-    for i, (roles, name) in enumerate(((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))):
+    for i, (roles, name) in enumerate(
+        ((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))
+    ):
         three = [flows["rates", role] for role in roles]
-        lines.append(Line([one.lr_decoder for one in three], [1e5 * one.entropy_lost for one in three], name, POINTS, i))
-    title, y = "entropy that distinct tokens have lost", "entropy lost by the end (10⁻⁵ nats), flow (B)"
+        lines.append(
+            Line(
+                [one.lr_decoder for one in three],
+                [1e5 * one.entropy_lost for one in three],
+                name,
+                POINTS,
+                i,
+            )
+        )
+    title, y = (
+        "entropy that distinct tokens have lost",
+        "entropy lost by the end (10⁻⁵ nats), flow (B)",
+    )
     return Lines(title, "η_Y (per step)", y, lines, "x")
 
 

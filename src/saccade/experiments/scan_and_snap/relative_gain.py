@@ -1,9 +1,12 @@
-"""Frequent distinct tokens gain attention faster than rare ones, and the growth of one determines that of all.
+"""Frequent distinct tokens gain attention faster than rare ones, and the growth of one determines
+that of all.
 
-Theorem 3 of Scan and Snap. A widespread summary of the paper says the opposite, that rare distinct tokens gain faster; it confuses
-the order in which tokens fall behind, rare first, with the order of gain. Along the theory's flow the lead of token l over l' is
-its initial lead times the growth factor of l. Plain joint descent lags behind, more so for faster attention, because its decoder
-remembers older attention. Expect the relation to 1e-8 along the flow, a growing lag in descent, and the same order in SGD.
+Theorem 3 of Scan and Snap. A widespread summary of the paper says the opposite, that rare distinct
+tokens gain faster; it confuses the order in which tokens fall behind, rare first, with the order of
+gain. Along the theory's flow the lead of token l over l' is its initial lead times the growth
+factor of l. Plain joint descent lags behind, more so for faster attention, because its decoder
+remembers older attention. Expect the relation to 1e-8 along the flow, a growing lag in descent, and
+the same order in SGD.
 """
 
 from __future__ import annotations
@@ -40,21 +43,39 @@ _DESCENT_RATE = 1.0  # of the decoder, per step
 _SLACK = 1e-6  # relative, for the quadrature behind the growth bound
 VARIABLES = {
     "flow_logits": Variable(
-        "time class token", "1", "z of each class along flow (C), classes that meet Assumption 2, token 0 common"
+        "time class token",
+        "1",
+        "z of each class along flow (C), classes that meet Assumption 2, token 0 common",
     ),
     "flow_attention": Variable("time class token", "1", "attention of each class along flow (C)"),
     "told_attention": Variable(
-        "time class token", "1", "the same by Theorem 3 from the most frequent token alone", "flow_attention", "Theorem 3"
+        "time class token",
+        "1",
+        "the same by Theorem 3 from the most frequent token alone",
+        "flow_attention",
+        "Theorem 3",
     ),
     "flow_prob": Variable("class token", "1", "P(l|n) of the flow's classes"),
     "descent_logits": Variable(
-        "ratio step class_of_two token_of_two", "1", "z in plain joint descent on the population of Syn-Medium"
+        "ratio step class_of_two token_of_two",
+        "1",
+        "z in plain joint descent on the population of Syn-Medium",
     ),
     "descent_attention": Variable(
-        "ratio step class_of_two token_of_two", "1", "attention of each class in plain joint descent on Syn-Medium"
+        "ratio step class_of_two token_of_two",
+        "1",
+        "attention of each class in plain joint descent on Syn-Medium",
     ),
-    "sgd_logits": Variable("seed class_of_two token_of_two", "1", "z of each class after training on Syn-Small with mini-batches"),
-    "two_prob": Variable("class_of_two token_of_two", "1", "P(l|n) of Syn-Small, the same as of Syn-Medium with one query"),
+    "sgd_logits": Variable(
+        "seed class_of_two token_of_two",
+        "1",
+        "z of each class after training on Syn-Small with mini-batches",
+    ),
+    "two_prob": Variable(
+        "class_of_two token_of_two",
+        "1",
+        "P(l|n) of Syn-Small, the same as of Syn-Medium with one query",
+    ),
 }
 
 
@@ -130,18 +151,27 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         "sgd_logits": _by_class(sgd.isel(time=0), small),
         "two_prob": two_prob,
     }
-    coords = {"time": flow.time.values, "ratio": list(settings.ratios), "step": descent.time.values, "seed": sgd.seed.values}
+    coords = {
+        "time": flow.time.values,
+        "ratio": list(settings.ratios),
+        "step": descent.time.values,
+        "seed": sgd.seed.values,
+    }
     return Measured(values, coords)
 
 
 def _told_attention(logits: Array, prob: Array) -> Array:
-    """Attention (time, class, token) on distinct tokens if each followed the most frequent one of its class as Theorem 3 says."""
+    """Attention (time, class, token) on distinct tokens if each followed the most frequent one of
+    its class as Theorem 3 says.
+    """
     told, every = logits.copy(), theory.distinct_tokens(prob)
     for n, distinct in enumerate(every):
         own = np.flatnonzero(distinct)
         top = own[np.argmax(prob[n, own])]
         for token in own[own != top]:
-            told[:, n, token] = theory.follower_logit_gain(logits[:, n, top], theory.relative_gain(prob[n, top], prob[n, token]))
+            told[:, n, token] = theory.follower_logit_gain(
+                logits[:, n, top], theory.relative_gain(prob[n, top], prob[n, token])
+            )
     return np.where(every, theory.limit_attention(prob, told), np.nan)
 
 
@@ -150,7 +180,9 @@ def _by_class(record: xr.Dataset, task: saccade.SequenceClasses) -> Array:
 
 
 class Leads(NamedTuple):
-    """Distinct tokens of one class, rarest first (last axis); the last is the leader, the others its followers."""
+    """Distinct tokens of one class, rarest first (last axis); the last is the leader, the others
+    its followers.
+    """
 
     prob: Array
     logits: Array
@@ -175,7 +207,11 @@ def flow_leads(record: xr.Dataset) -> list[Leads]:
 
 
 def descent_leads(record: xr.Dataset, ratio: float) -> list[Leads]:
-    z = record.descent_logits.sel(ratio=ratio).transpose("step", "class_of_two", "token_of_two").values
+    z = (
+        record.descent_logits.sel(ratio=ratio)
+        .transpose("step", "class_of_two", "token_of_two")
+        .values
+    )
     return [_leads(z, record.two_prob.values, n) for n in range(len(record.two_prob))]
 
 
@@ -185,7 +221,9 @@ def sgd_leads(record: xr.Dataset) -> list[Leads]:
 
 
 def order_correlation(logits: Array) -> Array:
-    """Spearman's correlation along the last axis with the order of that axis itself: 1 = rising throughout, -1 = falling."""
+    """Spearman's correlation along the last axis with the order of that axis itself: 1 = rising
+    throughout, -1 = falling.
+    """
     return np.apply_along_axis(rank_correlation, -1, logits, np.arange(logits.shape[-1]))
 
 
@@ -197,8 +235,14 @@ def sgd_order(record: xr.Dataset) -> Array:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     weak = one_common_token(overlap=settings.overlap, n_vocab=settings.n_vocab)
-    rates = {"lr_decoder": settings.lr_decoder, "lr_attention": settings.lr_attention, "n_steps": settings.t1}
-    flow = Case({"flow": "C"}, conditions(weak, ("Assumption 2", "Theorem 1", "Theorem 2"), **rates))
+    rates = {
+        "lr_decoder": settings.lr_decoder,
+        "lr_attention": settings.lr_attention,
+        "n_steps": settings.t1,
+    }
+    flow = Case(
+        {"flow": "C"}, conditions(weak, ("Assumption 2", "Theorem 1", "Theorem 2"), **rates)
+    )
     yield from _along_flow(record, settings, flow)
     yield from _in_descent(record, settings)
     yield flow.erratum(
@@ -207,7 +251,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         number="0.1", printed=-1, corrected=1, within=1e-12,
         sentence="A widespread summary says that rare tokens gain faster; in fact the frequent ones do, without exception.",
     )  # fmt: skip
-    sgd = Case({"T": settings.context + 1}, [equal("context, tokens", settings.context, Settings().context)])
+    sgd = Case(
+        {"T": settings.context + 1},
+        [equal("context, tokens", settings.context, Settings().context)],
+    )
     title = "frequent distinct tokens gain more in every seed of SGD (rank correlation ≥ .98)"
     yield sgd.none(PLAIN_ORDER, title, ~(sgd_order(record) >= 0.98))
     yield from _controls(record, settings, flow)
@@ -218,43 +265,77 @@ _IN_BOUNDS = "growth factor of the dominant token within its bounds"
 
 
 def _controls(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
-    """For a common token in place of a distinct one, for the rarest token in place of the leader, and for tighter bounds."""
+    """For a common token in place of a distinct one, for the rarest token in place of the leader,
+    and for tighter bounds.
+    """
     common = case.but(against=CALCULUS).breaking("both tokens are distinct, of one class")
     yield common.at_most(THEOREM_3, _RELATION, np.abs(_common_lead(record) - 1), 1e-8)
     growth, usual = _Growth.of(record, settings), settings == Settings()
     rarest = case.breaking("for the bounds: l leads all other distinct tokens, common tokens fall")
-    yield rarest.none(THEOREM_3, "growth factor of the rarest distinct token within its bounds", growth.outside(place=0))
-    yield case.tightened(1.05, usual, "lower bound").none(THEOREM_3, _IN_BOUNDS, growth.outside(lower=1.05))
-    yield case.tightened(0.6, usual, "upper bound").none(THEOREM_3, _IN_BOUNDS, growth.outside(upper=0.6))
+    yield rarest.none(
+        THEOREM_3,
+        "growth factor of the rarest distinct token within its bounds",
+        growth.outside(place=0),
+    )
+    yield case.tightened(1.05, usual, "lower bound").none(
+        THEOREM_3, _IN_BOUNDS, growth.outside(lower=1.05)
+    )
+    yield case.tightened(0.6, usual, "upper bound").none(
+        THEOREM_3, _IN_BOUNDS, growth.outside(upper=0.6)
+    )
 
 
 def _along_flow(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
     classes = flow_leads(record)
     gap = max(float(np.abs(c.lead / c.forecast - 1).max()) for c in classes)
-    shared = max(float(np.ptp(c.prob[-1] ** 2 * theory.conserved_gain(c.logits, c.prob), axis=1).max()) for c in classes)
+    shared = max(
+        float(np.ptp(c.prob[-1] ** 2 * theory.conserved_gain(c.logits, c.prob), axis=1).max())
+        for c in classes
+    )
     growth = _Growth.of(record, settings)
     exact = case.but(against=CALCULUS)  # in the theory's own flow
     yield exact.at_most(THEOREM_3, _RELATION, gap, 1e-8)
-    yield exact.at_most(THEOREM_3, "conserved quantity shared by a class's distinct tokens, largest spread", shared, 1e-8)
+    yield exact.at_most(
+        THEOREM_3,
+        "conserved quantity shared by a class's distinct tokens, largest spread",
+        shared,
+        1e-8,
+    )
     yield case.none(THEOREM_3, _IN_BOUNDS, growth.outside())
-    yield case.none(THEOREM_3, "logit and feature of the dominant token rise", growth.falling, among=2 * growth.bound.size)
+    yield case.none(
+        THEOREM_3,
+        "logit and feature of the dominant token rise",
+        growth.falling,
+        among=2 * growth.bound.size,
+    )
 
 
 def _common_lead(record: xr.Dataset) -> Array:
-    """Lead of each class's leader over the common token, over what Theorem 3 would make of it for a distinct one."""
-    z, prob = record.flow_logits.transpose("time", "class", "token").values[1:], record.flow_prob.values
+    """Lead of each class's leader over the common token, over what Theorem 3 would make of it for a
+    distinct one.
+    """
+    z, prob = (
+        record.flow_logits.transpose("time", "class", "token").values[1:],
+        record.flow_prob.values,
+    )
     leaders = np.argmax(np.where(theory.distinct_tokens(prob), prob, 0), axis=1)
     shares = []
     for n, leader in enumerate(leaders):
-        weight, initial = prob[n] * np.exp(z[:, n]), theory.relative_gain(prob[n, leader], prob[n, 0])
+        weight, initial = (
+            prob[n] * np.exp(z[:, n]),
+            theory.relative_gain(prob[n, leader], prob[n, 0]),
+        )
         shares.append(
-            theory.relative_gain(weight[:, leader], weight[:, 0]) / theory.relative_gain_forecast(initial, z[:, n, leader])
+            theory.relative_gain(weight[:, leader], weight[:, 0])
+            / theory.relative_gain_forecast(initial, z[:, n, leader])
         )
     return np.stack(shares)
 
 
 class _Growth(NamedTuple):
-    """The theory's flow after t = 0: logits and features (time, class, token), and the growth bound B (time, class)."""
+    """The theory's flow after t = 0: logits and features (time, class, token), and the growth bound
+    B (time, class).
+    """
 
     prob: Array
     logits: Array
@@ -263,8 +344,14 @@ class _Growth(NamedTuple):
 
     @classmethod
     def of(cls, record: xr.Dataset, settings: Settings) -> _Growth:
-        times, z, prob = record.time.values[1:], record.flow_logits.values[1:], record.flow_prob.values
-        feature, drive = feature_and_drive(times, z, prob, n_vocab=settings.n_vocab, lr_decoder=settings.lr_decoder)
+        times, z, prob = (
+            record.time.values[1:],
+            record.flow_logits.values[1:],
+            record.flow_prob.values,
+        )
+        feature, drive = feature_and_drive(
+            times, z, prob, n_vocab=settings.n_vocab, lr_decoder=settings.lr_decoder
+        )
         return cls(prob, z, feature, travelled(times, drive * settings.lr_attention / len(prob)))
 
     def _token(self, n: int, place: int) -> int:
@@ -273,14 +360,18 @@ class _Growth(NamedTuple):
         return int(own[np.argsort(self.prob[n, own])][place])
 
     def outside(self, place: int = -1, lower: float = 1.0, upper: float = 1.0) -> NDArray[np.bool_]:
-        """Where (class, time) the token at a place leaves its bounds; the exponents of these may be multiplied by a factor."""
+        """Where (class, time) the token at a place leaves its bounds; the exponents of these may be
+        multiplied by a factor.
+        """
         found = []
         for n, bound in enumerate(self.bound.T):
             token = self._token(n, place)
             start = float(theory.normalised_feature(self.prob)[n, token])
             low, high = map(np.log, theory.growth_factor_bounds(bound, initial_feature=start))
             growth = np.log(theory.growth_factor(self.logits[:, n, token]))
-            found.append((growth < lower * low * (1 - _SLACK)) | (growth > upper * high * (1 + _SLACK)))
+            found.append(
+                (growth < lower * low * (1 - _SLACK)) | (growth > upper * high * (1 + _SLACK))
+            )
         return np.stack(found)
 
     @property
@@ -299,23 +390,47 @@ def lag(record: xr.Dataset, ratio: float) -> float:
 
 
 def _in_descent(record: xr.Dataset, settings: Settings) -> Iterator[Claim]:
-    task, title = saccade.SequenceClasses.syn_medium(1), "lag of a lead behind r(0) χ in plain joint descent, largest"
+    task, title = (
+        saccade.SequenceClasses.syn_medium(1),
+        "lag of a lead behind r(0) χ in plain joint descent, largest",
+    )
     for ratio in record.ratio.values.tolist():
-        given = conditions(task, ("Assumption 1",), lr_decoder=ratio, lr_attention=1.0, n_steps=settings.descent_steps)
+        given = conditions(
+            task,
+            ("Assumption 1",),
+            lr_decoder=ratio,
+            lr_attention=1.0,
+            n_steps=settings.descent_steps,
+        )
         case = Case({"η_Y/η_Z": ratio, "steps": settings.descent_steps}, given)
         expected = HOLDS if ratio >= 100 else OUTSIDE  # known, whatever the validator says
         yield case.at_most(PLAIN_RELATIVE_GAIN, title, lag(record, ratio), 0.02, expected=expected)
         if ratio in REPLICATED_LAG:
-            same = [equal("steps, as in the replication", settings.descent_steps, Settings().descent_steps)]
+            same = [
+                equal(
+                    "steps, as in the replication", settings.descent_steps, Settings().descent_steps
+                )
+            ]
             replicated = case.but(given=same, against=REPLICATION)
-            yield replicated.near(PLAIN_RELATIVE_GAIN, title, lag(record, ratio), REPLICATED_LAG[ratio], within=0.03)
+            yield replicated.near(
+                PLAIN_RELATIVE_GAIN, title, lag(record, ratio), REPLICATED_LAG[ratio], within=0.03
+            )
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Ends of all runs. `growth_share`: growth of the lead over the growth predicted, a harder test where little has grown."""
+    """Ends of all runs. `growth_share`: growth of the lead over the growth predicted, a harder test
+    where little has grown.
+    """
     cases = {"flow (C)": flow_leads(record)}
-    cases |= {f"descent, ratio {ratio:g}": descent_leads(record, ratio) for ratio in record.ratio.values}
-    rows = [row for case, classes in cases.items() for n, c in enumerate(classes) for row in _rows(case, n, c)]
+    cases |= {
+        f"descent, ratio {ratio:g}": descent_leads(record, ratio) for ratio in record.ratio.values
+    }
+    rows = [
+        row
+        for case, classes in cases.items()
+        for n, c in enumerate(classes)
+        for row in _rows(case, n, c)
+    ]
     for n, c in enumerate(sgd_leads(record)):
         for rank, (p, z) in enumerate(zip(c.prob, c.logits.mean(axis=0), strict=True)):
             rows.append(_row("SGD, mean over seeds", n, rank, p, z))
@@ -325,14 +440,28 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 def _rows(case: str, n: int, c: Leads) -> list[dict[str, Any]]:
     share = c.lead[-1] / c.forecast[-1]
     grown = (c.lead[-1] / c.initial - 1) / (theory.growth_factor(c.logits[-1, -1]) - 1)
-    followers = [_row(case, n, i, c.prob[i], c.logits[-1, i], share[i], grown[i]) for i in range(len(share))]
+    followers = [
+        _row(case, n, i, c.prob[i], c.logits[-1, i], share[i], grown[i]) for i in range(len(share))
+    ]
     return [*followers, _row(case, n, len(share), c.prob[-1], c.logits[-1, -1])]
 
 
 def _row(
-    case: str, n: int, rank: int, prob: float, z: float, share: float | None = None, grown: float | None = None
+    case: str,
+    n: int,
+    rank: int,
+    prob: float,
+    z: float,
+    share: float | None = None,
+    grown: float | None = None,
 ) -> dict[str, Any]:
-    named = {"case": case, "class": n + 1, "rank": rank + 1, "token_prob": float(prob), "z": float(z)}
+    named = {
+        "case": case,
+        "class": n + 1,
+        "rank": rank + 1,
+        "token_prob": float(prob),
+        "z": float(z),
+    }
     return named | {"lead_over_forecast": share, "growth_share": grown}
 
 
@@ -356,19 +485,38 @@ def _flow_panel(record: xr.Dataset) -> Lines:
                 Line(t, ceiling, "ceiling of each" if i == 0 else "", DOTS, shade),
             ]
         lines.append(Line(t[dots], c.logits[1:, i][dots], f"frequency {p:.2f}", POINTS, shade))
-    title, ylim = "flow (C): the frequent gain faster", (None, 1.9 * max(np.max(line.y) for line in lines))  # room for the legend
-    return Lines(title, "t (steps of SGD)", "attention logit z", lines, "x", xlim=(1, t[-1]), ylim=ylim)
+    title, ylim = (
+        "flow (C): the frequent gain faster",
+        (None, 1.9 * max(np.max(line.y) for line in lines)),
+    )  # room for the legend
+    return Lines(
+        title, "t (steps of SGD)", "attention logit z", lines, "x", xlim=(1, t[-1]), ylim=ylim
+    )
 
 
 def _lag_panel(record: xr.Dataset) -> Lines:
-    t, inside = record.time.values, (record.time.values >= 1) & (record.time.values <= record.step.values[-1])
+    t, inside = (
+        record.time.values,
+        (record.time.values >= 1) & (record.time.values <= record.step.values[-1]),
+    )
     flow = np.min(np.concatenate([c.lead / c.forecast for c in flow_leads(record)], axis=1), axis=1)
     lines = [Line(t[inside][::6], flow[inside][::6], "flow (C)", POINTS, None)]
     for i, ratio in enumerate(record.ratio.values):
-        worst = np.min(np.concatenate([c.lead / c.forecast for c in descent_leads(record, ratio)], axis=1), axis=1)
+        worst = np.min(
+            np.concatenate([c.lead / c.forecast for c in descent_leads(record, ratio)], axis=1),
+            axis=1,
+        )
         lines.append(Line(record.step[1:], worst[1:], f"descent, η_Y/η_Z = {ratio:g}", POINTS, i))
     y = "r(t) / r(0)χ(t), worst token"
-    return Lines("plain descent lags behind", "t (steps of SGD)", y, lines, "x", ylim=(0, 1.1), levels={1.0: "Theorem 3"})
+    return Lines(
+        "plain descent lags behind",
+        "t (steps of SGD)",
+        y,
+        lines,
+        "x",
+        ylim=(0, 1.1),
+        levels={1.0: "Theorem 3"},
+    )
 
 
 def _sgd_panel(record: xr.Dataset) -> Lines:
@@ -385,7 +533,9 @@ def _sgd_panel(record: xr.Dataset) -> Lines:
     ]
     order, length = sgd_order(record), EXPERIMENT.settings_of(record).context + 1
     title = f"SGD, T = {length}: rank correlation ≥ {order.min():.3f}"
-    return Lines(title, "frequency of a distinct token", "attention logit z", lines, levels={0.0: ""})
+    return Lines(
+        title, "frequency of a distinct token", "attention logit z", lines, levels={0.0: ""}
+    )
 
 
 EXPERIMENT = Experiment(

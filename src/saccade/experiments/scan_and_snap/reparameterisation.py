@@ -1,9 +1,11 @@
-"""With orthonormal embeddings, training W_Q and W_V is training Y and Z; with random ones of width d the gap shrinks as d^-1/2.
+"""With orthonormal embeddings, training W_Q and W_V is training Y and Z; with random ones of width
+d the gap shrinks as d^-1/2.
 
-The token-embedded model on two small classes. With orthonormal embeddings and W_Q, W_V moving, its flow is compared with the
-pairwise flow; with W_K moving too, its velocity with the derived one, extra terms included. At finite width embeddings are
-random: the flow then depends on their Gram matrix alone, and its distance from the pairwise flow is measured over widths.
-Expect 1e-10 for the first two, a power of -1/2 in the width for the third.
+The token-embedded model on two small classes. With orthonormal embeddings and W_Q, W_V moving, its
+flow is compared with the pairwise flow; with W_K moving too, its velocity with the derived one,
+extra terms included. At finite width embeddings are random: the flow then depends on their Gram
+matrix alone, and its distance from the pairwise flow is measured over widths. Expect 1e-10 for the
+first two, a power of -1/2 in the width for the third.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ from saccade.model.token_embedded import TokenEmbedded, Weights, pair, pairwise_
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.open_statements import FINITE_WIDTH, QUERY_KEY_TERMS, REPARAMETERISATION
+from saccade.theory.scan_and_snap.open_statements import (
+    FINITE_WIDTH,
+    QUERY_KEY_TERMS,
+    REPARAMETERISATION,
+)
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,11 @@ class GramWeights(NamedTuple):
 
 
 class WithGram(System):
-    """Y and Z of the token-embedded model with any embeddings: they enter through their Gram matrix S, which does not move.
+    """Y and Z of the token-embedded model with any embeddings: they enter through their Gram matrix
+    S, which does not move.
 
-    Moving W_V and W_Q moves Y by S G_Y S and Z by S G_Z S, G downhill in Y and Z; the norm of the embedded attention c is c.S.c.
+    Moving W_V and W_Q moves Y by S G_Y S and Z by S G_Z S, G downhill in Y and Z; the norm of the
+    embedded attention c is c.S.c.
     """
 
     solver = Solver(t1=1e4, n_times=60, rtol=1e-8, atol=1e-11, most_for_lsoda=4000)
@@ -76,7 +84,10 @@ class WithGram(System):
 
     def velocity(self, parameters: GramWeights) -> GramWeights:
         slope, gram = jax.grad(self.loss)(parameters), parameters.gram
-        moved = (-gram @ slope.decoder @ gram, -self.lr_attention * gram @ slope.attention_logits @ gram)
+        moved = (
+            -gram @ slope.decoder @ gram,
+            -self.lr_attention * gram @ slope.attention_logits @ gram,
+        )
         return GramWeights(*moved, jnp.zeros_like(gram))
 
     def observe(self, parameters: GramWeights) -> dict[str, Seen]:
@@ -86,7 +97,9 @@ class WithGram(System):
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     task = classes()
-    plain = saccade.flow(task, t1=settings.t1, lr_attention=settings.lr_attention, n_times=60, rtol=1e-12, atol=1e-14)
+    plain = saccade.flow(
+        task, t1=settings.t1, lr_attention=settings.lr_attention, n_times=60, rtol=1e-12, atol=1e-14
+    )
     rates: dict[str, Any] = {"lr_decoder": 1.0, "lr_attention": settings.lr_attention}
     values: dict[str, Any] = {"pairwise_logits": plain.attention_logits.values[:, 0]}
     for name, moves in (("free", ("query", "value")), ("factored", ("query", "key", "value"))):
@@ -96,30 +109,48 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         values |= {f"{name}_{key}": each for key, each in _velocities(system, path).items()}
         on_progress(0.4 if name == "free" else 0.7)
     values["distance"] = _distances(task, settings)
-    coords = {"time": plain.time.values, "width": list(settings.widths), "seed": np.arange(settings.draws)}
+    coords = {
+        "time": plain.time.values,
+        "width": list(settings.widths),
+        "seed": np.arange(settings.draws),
+    }
     return Measured(values, coords)
 
 
 def _velocities(system: TokenEmbedded, path: xr.Dataset) -> dict[str, Array]:
-    """How Y and Z move by the chain rule, against what theory says, along the flow: largest errors over the largest velocity."""
+    """How Y and Z move by the chain rule, against what theory says, along the flow: largest errors
+    over the largest velocity.
+    """
     task, found = system.task, []
 
     def moved(weights: Weights) -> tuple[Any, Any, Any, Any]:
-        """Velocities of Y and Z in the embedded model, and those of the pairwise model at the same point."""
+        """Velocities of Y and Z in the embedded model, and those of the pairwise model at the same
+        point.
+        """
         _, (decoder_dot, logits_dot) = jax.jvp(pair, (weights,), (system.velocity(weights),))
         slope = jax.grad(pairwise_loss, argnums=(0, 1))(*pair(weights), jnp.eye(task.n_vocab), task)
-        return decoder_dot, logits_dot, -system.lr_decoder * slope[0], -system.lr_attention * slope[1]
+        return (
+            decoder_dot,
+            logits_dot,
+            -system.lr_decoder * slope[0],
+            -system.lr_attention * slope[1],
+        )
 
     with jax.enable_x64(True):
         compiled = jax.jit(moved)
         for i in range(path.sizes["time"]):
             weights = system.parameters_of(path.isel(time=i))
-            decoder_dot, logits_dot, decoder_free, logits_free = (np.asarray(part) for part in compiled(weights))
-            derived = theory.query_key_velocity(logits_free, weights.embedding @ weights.query, weights.embedding @ weights.key)
+            decoder_dot, logits_dot, decoder_free, logits_free = (
+                np.asarray(part) for part in compiled(weights)
+            )
+            derived = theory.query_key_velocity(
+                logits_free, weights.embedding @ weights.query, weights.embedding @ weights.key
+            )
             size = max(np.abs(logits_free).max(), 1e-300)
             found.append(
                 {
-                    "decoder_error": np.abs(decoder_dot - decoder_free).max() / np.abs(decoder_free).max(),
+                    "decoder_error": np.abs(decoder_dot - decoder_free).max()
+                    / np.abs(decoder_free).max(),
                     "logits_error": np.abs(logits_dot - logits_free).max() / size,
                     "derived_error": np.abs(logits_dot - derived).max() / size,
                 }
@@ -128,14 +159,18 @@ def _velocities(system: TokenEmbedded, path: xr.Dataset) -> dict[str, Array]:
 
 
 def _distances(task: SequenceClasses, settings: Settings) -> Array:
-    """Largest distance of attention logits from those of orthonormal embeddings at the end, over their largest (width, seed)."""
+    """Largest distance of attention logits from those of orthonormal embeddings at the end, over
+    their largest (width, seed).
+    """
     system = WithGram(task, settings.lr_attention)
     exact = saccade.flow(system, t1=settings.t1).row.values[-1]
     occurs = task.token_prob.any(axis=0)
     found = np.empty((len(settings.widths), settings.draws))
     for i, width in enumerate(settings.widths):
         for seed in range(settings.draws):
-            embedding = np.random.default_rng([seed, width]).standard_normal((task.n_vocab, width)) / np.sqrt(width)
+            embedding = np.random.default_rng([seed, width]).standard_normal(
+                (task.n_vocab, width)
+            ) / np.sqrt(width)
             begin = system.start(np.random.default_rng(0))._replace(gram=embedding @ embedding.T)
             row = saccade.flow(system, t1=settings.t1, start=begin).row.values[-1]
             # A common shift of the logits of all tokens changes nothing: softmax does not see it.
@@ -151,7 +186,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "logits": "velocity of Z against the pairwise model's, largest relative error",
     }
     for name, title in titles.items():
-        yield free.but(against=CALCULUS).at_most(REPARAMETERISATION, title, record[f"free_{name}_error"].values[1:], 1e-10)
+        yield free.but(against=CALCULUS).at_most(
+            REPARAMETERISATION, title, record[f"free_{name}_error"].values[1:], 1e-10
+        )
     gap = np.abs(record.free_logits.values - record.pairwise_logits.values).max()
     yield free.at_most(
         REPARAMETERISATION,
@@ -162,11 +199,19 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     identity = factored.but(against=CALCULUS)
     control = identity.breaking("W_K fixed")
-    yield control.at_most(REPARAMETERISATION, titles["logits"], record.factored_logits_error.values[1:], 1e-10)
+    yield control.at_most(
+        REPARAMETERISATION, titles["logits"], record.factored_logits_error.values[1:], 1e-10
+    )
     title = "velocity of Z against the derived one with both extra terms, largest relative error"
     yield identity.at_most(QUERY_KEY_TERMS, title, record.factored_derived_error.values[1:], 1e-10)
     ends = [np.abs(record[f"{name}_logits"].values[-1]).max() for name in ("free", "factored")]
-    yield factored.at_least(QUERY_KEY_TERMS, "largest logit at the end over that with Z free", ends[1] / ends[0], 1, strict=True)
+    yield factored.at_least(
+        QUERY_KEY_TERMS,
+        "largest logit at the end over that with Z free",
+        ends[1] / ends[0],
+        1,
+        strict=True,
+    )
     apart = record.distance.mean("seed").values
     power = fits.power(record.width.values, apart)
     random = Case({"embeddings": "random"})
@@ -194,12 +239,39 @@ def panels(record: xr.Dataset) -> Layout:
     distance = [
         Line(np.repeat(widths, apart.shape[1]), apart.ravel(), "each random embedding", RINGS, 0),
         Line(widths, mean, "mean", POINTS, None),
-        Line(widths, np.exp(np.log(mean * widths**0.5).mean()) / widths**0.5, "width to the power -1/2", DASHES, None),
+        Line(
+            widths,
+            np.exp(np.log(mean * widths**0.5).mean()) / widths**0.5,
+            "width to the power -1/2",
+            DASHES,
+            None,
+        ),
     ]
     return [
-        Lines("orthonormal embeddings", "t (steps)", "logit of the token that gains most", logits, "x", xlim=(0.1, None)),
-        Lines("what training W_K adds", "t (steps)", "extra terms over the pairwise velocity", extra, "x", xlim=(0.1, None)),
-        Lines("random embeddings", "width d", "distance from the pairwise flow", distance, "xy", ylim=(1e-2, 1)),
+        Lines(
+            "orthonormal embeddings",
+            "t (steps)",
+            "logit of the token that gains most",
+            logits,
+            "x",
+            xlim=(0.1, None),
+        ),
+        Lines(
+            "what training W_K adds",
+            "t (steps)",
+            "extra terms over the pairwise velocity",
+            extra,
+            "x",
+            xlim=(0.1, None),
+        ),
+        Lines(
+            "random embeddings",
+            "width d",
+            "distance from the pairwise flow",
+            distance,
+            "xy",
+            ylim=(1e-2, 1),
+        ),
     ]
 
 
@@ -222,10 +294,14 @@ EXPERIMENT = Experiment(
     table=cell_rows,
     variables={
         "pairwise_logits": Variable("time token", "1", "attention logits of the pairwise flow"),
-        "free_logits": Variable("time token", "1", "the same of the token-embedded model, W_Q and W_V moving"),
+        "free_logits": Variable(
+            "time token", "1", "the same of the token-embedded model, W_Q and W_V moving"
+        ),
         "factored_logits": Variable("time token", "1", "the same with W_K moving as well"),
         **{
-            f"{name}_{key}": Variable("time", "1", f"largest error of the velocity of {of}, relative, {name}")
+            f"{name}_{key}": Variable(
+                "time", "1", f"largest error of the velocity of {of}, relative, {name}"
+            )
             for name in ("free", "factored")
             for key, of in (
                 ("decoder_error", "Y against the pairwise model's"),
@@ -233,7 +309,11 @@ EXPERIMENT = Experiment(
                 ("derived_error", "Z against the derived one"),
             )
         },
-        "distance": Variable("width seed", "1", "largest distance of the logits at the end from those of orthonormal embeddings"),
+        "distance": Variable(
+            "width seed",
+            "1",
+            "largest distance of the logits at the end from those of orthonormal embeddings",
+        ),
     },
     dynamics="B: population gradient flow of the token-embedded and of the pairwise model",
     time_unit="steps of SGD",

@@ -1,9 +1,10 @@
 """Attention scans, then snaps: growth is logarithmic in t, then logarithmic in log t.
 
-Follows the theory's flow (C) to t = 1e12 on classes that share one token and one query, or on your own P(l|n) with
-`--classes my.csv`. Expect the corrected growth per ln t before the onset and per ln ln t after it, and an onset between t0' and t0.
-In two controls one class is drawn more often or two tokens are common, and growth must miss the prediction. Set after first
-results: the scanning window t0'/3 to t0', 10 % for K = 2, and two conditions of our own (M >= 100; scans before it snaps), which
+Follows the theory's flow (C) to t = 1e12 on classes that share one token and one query, or on your
+own P(l|n) with `--classes my.csv`. Expect the corrected growth per ln t before the onset and per ln
+ln t after it, and an onset between t0' and t0. In two controls one class is drawn more often or two
+tokens are common, and growth must miss the prediction. Set after first results: the scanning window
+t0'/3 to t0', 10 % for K = 2, and two conditions of our own (M >= 100; scans before it snaps), which
 came from a table with M = 8 that failed.
 """
 
@@ -67,12 +68,19 @@ from saccade.theory.scan_and_snap.statements import (
     THEOREM_4,
 )
 
-CONTROLS = {"one class drawn four times as often": EQUAL_CLASSES, "two common tokens": ONE_COMMON_TOKEN}
-SIDES = {"scanning": "log growth per ln t from t0'/3 to t0'", "snapping": "log growth per ln ln(M η_Y t / K) from t0 on"}
+CONTROLS = {
+    "one class drawn four times as often": EQUAL_CLASSES,
+    "two common tokens": ONE_COMMON_TOKEN,
+}
+SIDES = {
+    "scanning": "log growth per ln t from t0'/3 to t0'",
+    "snapping": "log growth per ln ln(M η_Y t / K) from t0 on",
+}
 FOR_THEOREM_2B = (*FOR_THEOREM_2, ONE_COMMON_TOKEN, DISTINCT_FOR_EACH_QUERY)
 FOR_COROLLARY_2 = (ONE_QUERY, ALIKE_DISTINCT_TOKENS, ALIKE_COMMON_TOKENS)
-# The bound holds fixed how concentrated distinct tokens are. With few classes growth is of order one and they concentrate on the
-# way (K = 2: the sum of f^4 goes from .38 to .65), which leaves its late slope 7 % high.
+# The bound holds fixed how concentrated distinct tokens are. With few classes growth is of order
+# one and they concentrate on the way (K = 2: the sum of f^4 goes from .38 to .65), which leaves its
+# late slope 7 % high.
 MANY_CLASSES, WITHIN_FEW_CLASSES = 5, 0.10
 
 
@@ -94,37 +102,61 @@ def _setups(settings: Settings) -> list[Setup]:
     if settings.classes:
         return varied
     if len(settings.other_n_classes) != len(settings.other_common_features):
-        raise InputError("`other_n_classes` and `other_common_features` are used in pairs: they must have the same length.")
-    base, others = varied[0], zip(settings.other_n_classes, settings.other_common_features, strict=True)
+        raise InputError(
+            "`other_n_classes` and `other_common_features` are used in pairs: they must have the same length."
+        )
+    base, others = (
+        varied[0],
+        zip(settings.other_n_classes, settings.other_common_features, strict=True),
+    )
     return [
         *varied,
         *(
-            replace(base, group="vocabulary", role=f"M = {size}", task=built_in(settings, n_vocab=size))
+            replace(
+                base, group="vocabulary", role=f"M = {size}", task=built_in(settings, n_vocab=size)
+            )
             for size in settings.vocabularies
         ),
         *(
-            replace(base, group="classes", role=f"K = {K}", task=built_in(settings, n_classes=K, common_feature=f))
+            replace(
+                base,
+                group="classes",
+                role=f"K = {K}",
+                task=built_in(settings, n_classes=K, common_feature=f),
+            )
             for K, f in others
         ),
-        *(replace(base, group="control", role=role, task=task) for role, task in zip(CONTROLS, _broken(base.task), strict=True)),
+        *(
+            replace(base, group="control", role=role, task=task)
+            for role, task in zip(CONTROLS, _broken(base.task), strict=True)
+        ),
     ]
 
 
 def _broken(task: SequenceClasses) -> tuple[SequenceClasses, SequenceClasses]:
-    """The controls: one class drawn four times as often; the common token, the first, as two alike, so that classes overlap as
-    before.
+    """The controls: one class drawn four times as often; the common token, the first, as two alike,
+    so that classes overlap as before.
     """
     unlike = replace(task, class_weight=np.append(4.0, np.ones(len(task.token_prob) - 1)))
-    half, rest = task.token_prob[:, :1] / np.sqrt(2), task.token_prob[:, 1:][:, task.token_prob[:, 1:].any(axis=0)]
-    return unlike, SequenceClasses(np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True, name="two-common")
+    half, rest = (
+        task.token_prob[:, :1] / np.sqrt(2),
+        task.token_prob[:, 1:][:, task.token_prob[:, 1:].any(axis=0)],
+    )
+    return unlike, SequenceClasses(
+        np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True, name="two-common"
+    )
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     setups = _setups(settings)
-    found = measured(setups, partial(_followed, settings=settings), on_progress, bool(settings.classes))
+    found = measured(
+        setups, partial(_followed, settings=settings), on_progress, bool(settings.classes)
+    )
     if found.attributes["obstacle"]:
         return found
-    return found._replace(attributes={**found.attributes, "left_out": json.dumps(_left_out(setups, found.values))})
+    return found._replace(
+        attributes={**found.attributes, "left_out": json.dumps(_left_out(setups, found.values))}
+    )
 
 
 def _followed(setup: Setup, *, settings: Settings) -> dict[str, Any]:
@@ -137,12 +169,17 @@ def _left_out(setups: list[Setup], values: Mapping[str, Any]) -> list[str]:
         f"Growth while {side} is left out at rates {setup.lr_decoder:g} and {setup.lr_attention:g}: too few samples lie there."
         for setup, t in zip(setups, values["steps"][:, 1:], strict=True)
         for side in SIDES
-        if setup.group not in ("slow rates", "control") and window(setup.theory, t, side).sum() < FEWEST
+        if setup.group not in ("slow rates", "control")
+        and window(setup.theory, t, side).sum() < FEWEST
     ]
     if not np.isfinite(values["gain_error"][0]):
-        said.append("Theorem 3 is left out: no class has two distinct tokens of different frequency.")
+        said.append(
+            "Theorem 3 is left out: no class has two distinct tokens of different frequency."
+        )
     if values["distinct_entropy"][0, 0] == 0:
-        said.append("Entropy is left out: the leading class has a single distinct token, on which attention is sparse already.")
+        said.append(
+            "Entropy is left out: the leading class has a single distinct token, on which attention is sparse already."
+        )
     return said
 
 
@@ -212,16 +249,23 @@ def _corrected_slope(flow: Flow, side: str, case: Case) -> Claim:
 
 
 def _slope(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
-    """The slope; in the base case also as printed, how far the factor K alone goes (of a user's classes that is not known), and
-    theory sample by sample.
+    """The slope; in the base case also as printed, how far the factor K alone goes (of a user's
+    classes that is not known), and theory sample by sample.
     """
     slope = flow.slopes[side]
     if (flow.group, flow.role) != ("rates", "base"):
-        yield case.near(SELF_CONSISTENT_GROWTH, SIDES[side], slope["log"], slope["theory"], relative=_tolerance(flow))
+        yield case.near(
+            SELF_CONSISTENT_GROWTH,
+            SIDES[side],
+            slope["log"],
+            slope["theory"],
+            relative=_tolerance(flow),
+        )
         return
     yield _corrected_slope(flow, side, case)
     if not flow.whose:
-        # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.
+        # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and
+        # the coupling's floor shows.
         yield case.near(
             SELF_CONSISTENT_GROWTH,
             f"{SIDES[side]}, only the factor K corrected",
@@ -247,16 +291,31 @@ def _onset(flow: Flow, case: Case) -> Claim:
 
 def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim]:
     """At the end: who rose, who fell, in what order. A flow with any such token is one exception."""
-    ends, one_common = record.isel(case=record.group.values != "control"), given[ONE_COMMON_TOKEN].value == 1
-    has_pairs = bool(np.isfinite(ends.gain_error).all())  # of distinct tokens with different frequencies
+    ends, one_common = (
+        record.isel(case=record.group.values != "control"),
+        given[ONE_COMMON_TOKEN].value == 1,
+    )
+    has_pairs = bool(
+        np.isfinite(ends.gain_error).all()
+    )  # of distinct tokens with different frequencies
     rows = (
-        ("falling_distinct", "distinct tokens gain attention in every flow", THEOREM_2A, FOR_THEOREM_2),
+        (
+            "falling_distinct",
+            "distinct tokens gain attention in every flow",
+            THEOREM_2A,
+            FOR_THEOREM_2,
+        ),
         (
             "rising_common",
             "common tokens lose attention in every flow",
             *((THEOREM_2B, FOR_THEOREM_2B) if one_common else (COROLLARY_2, FOR_COROLLARY_2)),
         ),
-        ("out_of_order", "of two distinct tokens the more frequent gains more in every flow", THEOREM_2A, FOR_THEOREM_2),
+        (
+            "out_of_order",
+            "of two distinct tokens the more frequent gains more in every flow",
+            THEOREM_2A,
+            FOR_THEOREM_2,
+        ),
     )
     for name, title, statement, needs in rows if has_pairs else rows[:2]:
         which = str(ends[f"{name}_named"].values[np.argmax(ends[name].values)])
@@ -271,19 +330,32 @@ def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim
 def _rates(flows: Mapping[tuple[str, str], Flow]) -> Iterator[Claim]:
     """What the paper reads off Theorem 4 about the two rates."""
     one = {role: flows["rates", role] for role in ROLES}
-    power, title = onset_power(flows), "(a) a faster decoder snaps earlier: power of η_Y in the onset"
+    power, title = (
+        onset_power(flows),
+        "(a) a faster decoder snaps earlier: power of η_Y in the onset",
+    )
     yield _joint(one["slower decoder"]).near(THEOREM_4, title, power, -1, within=WITHIN)
     for title, less, more in (
         ("(b) both rates scaled up: gain in log growth", one["both slower"], one["both faster"]),
-        ("(c) the decoder slower, attention as it was: gain in log growth", one["faster decoder"], one["slower decoder"]),
+        (
+            "(c) the decoder slower, attention as it was: gain in log growth",
+            one["faster decoder"],
+            one["slower decoder"],
+        ),
     ):
-        found, predicted = (more.curves[name][-1] - less.curves[name][-1] for name in ("log", "theory"))
-        yield _joint(more, t=float(more.t[-1])).near(THEOREM_4, title, found, predicted, relative=WITHIN)
+        found, predicted = (
+            more.curves[name][-1] - less.curves[name][-1] for name in ("log", "theory")
+        )
+        yield _joint(more, t=float(more.t[-1])).near(
+            THEOREM_4, title, found, predicted, relative=WITHIN
+        )
     title = "entropy (nats) that distinct tokens have lost when attention has frozen"
     for flow in one.values():
         if _has_entropy(flow):
             predicted = float(flow.run.entropy_lost_theory)
-            yield _case(flow).near(FROZEN_ENTROPY, title, flow.entropy_lost, predicted, relative=WITHIN)
+            yield _case(flow).near(
+                FROZEN_ENTROPY, title, flow.entropy_lost, predicted, relative=WITHIN
+            )
 
 
 def _joint(flow: Flow, **settings: Any) -> Case:
@@ -292,8 +364,9 @@ def _joint(flow: Flow, **settings: Any) -> Case:
 
 
 def _control(flow: Flow, case: Case) -> Iterator[Claim]:
-    """Theorem 4 with one assumption broken: growth must miss the prediction on both sides of the snap. Two common tokens leave the
-    onset where it was, so only a class that is drawn more often must move it.
+    """Theorem 4 with one assumption broken: growth must miss the prediction on both sides of the
+    snap. Two common tokens leave the onset where it was, so only a class that is drawn more often
+    must move it.
     """
     for side in SIDES:
         yield _corrected_slope(flow, side, case)
@@ -302,14 +375,29 @@ def _control(flow: Flow, case: Case) -> Iterator[Claim]:
 
 
 def headlines(record: xr.Dataset) -> dict[str, float]:
-    """At the base case: onset, slopes of log growth on both sides of the snap, and what is reached. NaN: not to be had."""
-    names = ("onset", "onset_over_snap_time", "scanning_slope", "snapping_slope", "log_growth", "entropy_lost")
+    """At the base case: onset, slopes of log growth on both sides of the snap, and what is reached.
+    NaN: not to be had.
+    """
+    names = (
+        "onset",
+        "onset_over_snap_time",
+        "scanning_slope",
+        "snapping_slope",
+        "log_growth",
+        "entropy_lost",
+    )
     flows = flows_of(record)
     if not flows:
         return dict.fromkeys(names, np.nan)
     base = flows["rates", "base"]
     slopes = [slope["log"] for slope in base.slopes.values()]
-    found = (base.onset, base.onset / base.snap_time, *slopes, float(base.curves["log"][-1]), base.entropy_lost)
+    found = (
+        base.onset,
+        base.onset / base.snap_time,
+        *slopes,
+        float(base.curves["log"][-1]),
+        base.entropy_lost,
+    )
     return dict(zip(names, found, strict=True))
 
 
@@ -317,9 +405,15 @@ def panels(record: xr.Dataset) -> Layout:
     flows = flows_of(record)
     if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
-    title, n_common = "growth bends at the snap", int(((record.token_prob > 0).sum("class") > 1).sum())
+    title, n_common = (
+        "growth bends at the snap",
+        int(((record.token_prob > 0).sum("class") > 1).sum()),
+    )
     return [
-        [_attention_panel(flows["rates", "base"], n_common), growth_panel(flows, title, theory=True)],
+        [
+            _attention_panel(flows["rates", "base"], n_common),
+            growth_panel(flows, title, theory=True),
+        ],
         [_late_panel(flows), _exponent_panel(flows)],
     ]
 
@@ -327,16 +421,30 @@ def panels(record: xr.Dataset) -> Layout:
 def _attention_panel(flow: Flow, n_common: int) -> Lines:
     """Where attention goes, in one class of the base case."""
     top, common = flow.run.top_attention.values[1:], flow.run.common_attention.values[1:]
-    leader, where = flow.whose.get("token", "most frequent distinct token"), f"class {flow.whose.get('class', 1)}"
+    leader, where = (
+        flow.whose.get("token", "most frequent distinct token"),
+        f"class {flow.whose.get('class', 1)}",
+    )
     lines = [
         Line(flow.t, top, leader, tone=0),
         Line(flow.t, 1 - top - common, "other distinct tokens", tone=2),
-        Line(flow.t, common, "common token" if n_common == 1 else f"{n_common} common tokens", tone=6),
+        Line(
+            flow.t, common, "common token" if n_common == 1 else f"{n_common} common tokens", tone=6
+        ),
     ]
     room = 1.5 * max(float(line.y.max()) for line in lines)  # for the legend
     marks = {flow.scan_time: "t0': scanned", flow.snap_time: "t0: snapped"}
     title = "attention scans, then snaps"
-    return Lines(title, "t (steps)", f"attention of {where}", lines, "x", xlim=(1e-1, None), ylim=(0, room), marks=marks)
+    return Lines(
+        title,
+        "t (steps)",
+        f"attention of {where}",
+        lines,
+        "x",
+        xlim=(1e-1, None),
+        ylim=(0, room),
+        marks=marks,
+    )
 
 
 def _has_entropy(flow: Flow) -> bool:
@@ -349,20 +457,38 @@ def _late_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     for i, one in enumerate(flows["rates", role] for role in DECODERS):
         grown, predicted = (one.curves[name][one.inside["snapping"]] for name in ("log", "theory"))
         name = f"η_Y = {one.lr_decoder:g}"
-        lines += [Line(one.log_height[::4], grown[::4], name, POINTS, i), Line(one.log_height, predicted, "", tone=i)]
-    return Lines("after the snap: nearly straight in ln ln t", "ln ln(M η_Y t / K), from t0 on", "log growth B, flow (C)", lines)
+        lines += [
+            Line(one.log_height[::4], grown[::4], name, POINTS, i),
+            Line(one.log_height, predicted, "", tone=i),
+        ]
+    return Lines(
+        "after the snap: nearly straight in ln ln t",
+        "ln ln(M η_Y t / K), from t0 on",
+        "log growth B, flow (C)",
+        lines,
+    )
 
 
 def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     """Over t / t0', so that vocabularies (or a user's rates) can be told apart by shape alone."""
-    base, varied = flows["rates", "base"], [one for one in flows.values() if one.group == "vocabulary"]
+    base, varied = (
+        flows["rates", "base"],
+        [one for one in flows.values() if one.group == "vocabulary"],
+    )
     several = sorted([base, *varied], key=lambda one: one.n_vocab)
     lines, shown = [], several if varied else [flows["rates", role] for role in DECODERS]
     for i, one in enumerate(shown):
         tone, x = (i + 1) / len(shown), one.t / one.scan_time
         name = f"M = {one.n_vocab}" if varied else f"η_Y = {one.lr_decoder:g}"
-        lines += [Line(x[::4], one.exponents["log"][::4], name, POINTS, tone), Line(x, one.exponents["theory"], "", tone=tone)]
-    lines.append(Line(base.t / base.scan_time, base.exponents["printed"], "Theorem 4 as printed", DASHES, None))
+        lines += [
+            Line(x[::4], one.exponents["log"][::4], name, POINTS, tone),
+            Line(x, one.exponents["theory"], "", tone=tone),
+        ]
+    lines.append(
+        Line(
+            base.t / base.scan_time, base.exponents["printed"], "Theorem 4 as printed", DASHES, None
+        )
+    )
     title, y = "growth peaks, then collapses at the snap", "local exponent dB / d ln t"
     marks = {1.0: "t0'", base.snap_time / base.scan_time: "t0"}
     return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), ylim=(1e-3, 1), marks=marks)

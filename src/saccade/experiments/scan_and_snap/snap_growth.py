@@ -1,8 +1,10 @@
-r"""How far the most frequent distinct token has come, how fast, and how sparse attention is then: measured, and predicted.
+r"""How far the most frequent distinct token has come, how fast, and how sparse attention is then:
+measured, and predicted.
 
-In the theory's flow the logit of a distinct token l of class n moves as $\dot z_l = \eta_Z P(n) f_l^2 \xi_n$ [tian2023, eq. 98],
-so its log growth $B_n = \eta_Z P(n) \int \xi_n$ is read off the record as $\int dz_l / f_l^2$, with no theory of $\xi_n$. The
-plain flow does not obey this equation; there the same integral is still how far the token has come, in the same unit.
+In the theory's flow the logit of a distinct token l of class n moves as $\dot z_l = \eta_Z P(n)
+f_l^2 \xi_n$ [tian2023, eq. 98], so its log growth $B_n = \eta_Z P(n) \int \xi_n$ is read off the
+record as $\int dz_l / f_l^2$, with no theory of $\xi_n$. The plain flow does not obey this
+equation; there the same integral is still how far the token has come, in the same unit.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least
 
 ROUNDING = 1e-9  # logits closer than this, about the solver's own error, count as equal
-VOCABULARY, SCANS_FIRST = "ours, large vocabulary", "ours, scans before it snaps"  # names of two conditions of our own
+VOCABULARY, SCANS_FIRST = (
+    "ours, large vocabulary",
+    "ours, scans before it snaps",
+)  # names of two conditions of our own
 LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 1 %
 DEPTH = 10.0  # how far above 1 the argument of growth's logarithm must be by t0' for growth to have been logarithmic at all
 
@@ -37,7 +42,9 @@ FATES = {
 
 
 class Leader(NamedTuple):
-    """The most frequent distinct token of all, by its feature at the start, and the class it belongs to."""
+    """The most frequent distinct token of all, by its feature at the start, and the class it
+    belongs to.
+    """
 
     n: int
     token: int
@@ -56,26 +63,37 @@ class Growth(NamedTuple):
 
     log_growth: NDArray[np.float64]  # B_n
     top_logit: NDArray[np.float64]  # z of the leader
-    common_logit: NDArray[np.float64]  # z of the class's most frequent common token, NaN without one
+    common_logit: NDArray[
+        np.float64
+    ]  # z of the class's most frequent common token, NaN without one
     common_share: NDArray[np.float64]  # f^2 summed over common tokens
     distinct_entropy: NDArray[np.float64]  # nats
     top_attention: NDArray[np.float64]  # on the leader
     common_attention: NDArray[np.float64]  # on all common tokens
-    attention: NDArray[np.float64]  # (time, bar): on all common tokens, then on each distinct one, the rarest first
+    attention: NDArray[
+        np.float64
+    ]  # (time, bar): on all common tokens, then on each distinct one, the rarest first
 
 
 class Fates(NamedTuple):
-    """What became of the tokens by the end of a flow: exceptions to Theorem 2, and the worst error of Theorem 3."""
+    """What became of the tokens by the end of a flow: exceptions to Theorem 2, and the worst error
+    of Theorem 3.
+    """
 
     falling_distinct: list[tuple[int, int]]  # (class, token): distinct tokens whose logit fell
-    rising_common: list[tuple[int, int]]  # (class, token): common tokens whose logit rose, once for each query that meets them
-    out_of_order: list[tuple[int, int]]  # (class, token): distinct tokens, once for each more frequent one that grew less
+    rising_common: list[
+        tuple[int, int]
+    ]  # (class, token): common tokens whose logit rose, once for each query that meets them
+    out_of_order: list[
+        tuple[int, int]
+    ]  # (class, token): distinct tokens, once for each more frequent one that grew less
     gain_error: float  # largest |r(t) / (r(0) chi) - 1|, -inf if no class has two distinct tokens of different frequency
 
 
 @dataclass(frozen=True)
 class SnapTheory:
-    """What theory says of one task at one pair of rates. Where nothing overlaps, every curve is missing.
+    """What theory says of one task at one pair of rates. Where nothing overlaps, every curve is
+    missing.
 
     `scan_time` is t0', `snap_time` t0: missing for M < 4, where its omega_1 is not defined.
     """
@@ -86,28 +104,42 @@ class SnapTheory:
     lr_attention: float
     normaliser: float
     concentration: float
-    leader: Leader | None = field(default=None, compare=False, repr=False)  # None: made from a record, or no class has one
+    leader: Leader | None = field(
+        default=None, compare=False, repr=False
+    )  # None: made from a record, or no class has one
     scan_time: float = field(init=False)
     snap_time: float = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scan_time", theory.scan_time(**self.clock))
-        object.__setattr__(self, "snap_time", theory.snap_time(**self.clock) if self.n_vocab >= 4 else float("nan"))
+        object.__setattr__(
+            self, "snap_time", theory.snap_time(**self.clock) if self.n_vocab >= 4 else float("nan")
+        )
 
     @classmethod
     def of_task(cls, task: SequenceClasses, lr_decoder: float, lr_attention: float) -> SnapTheory:
         """The normaliser is Theorem 4's: the leader's class overlaps others by 1 / rho_0^2."""
         prob, found = task.token_prob, leader(task.token_prob)
-        overlap = theory.class_overlap(found.features)[found.n].sum() / max(1, len(prob) - 1) if found else 0.0
+        overlap = (
+            theory.class_overlap(found.features)[found.n].sum() / max(1, len(prob) - 1)
+            if found
+            else 0.0
+        )
         rho_0 = float(overlap**-0.5) if overlap > 0 else np.nan
         s = float(np.sum(found.features[found.n, found.distinct] ** 4)) if found else 0.0
         return cls(len(prob), task.n_vocab, lr_decoder, lr_attention, rho_0, s, found)
 
     @classmethod
     def of_record(cls, record: xr.Dataset, **rates: Any) -> SnapTheory:
-        """From a record that keeps the numbers as scalars; rates that are given replace those it has."""
+        """From a record that keeps the numbers as scalars; rates that are given replace those it
+        has.
+        """
         return cls(
-            **{each.name: rates.get(each.name) or record[each.name].item() for each in fields(cls) if each.init and each.compare}
+            **{
+                each.name: rates.get(each.name) or record[each.name].item()
+                for each in fields(cls)
+                if each.init and each.compare
+            }
         )
 
     @property
@@ -116,7 +148,11 @@ class SnapTheory:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        rest = {"lr_attention": self.lr_attention, "normaliser": self.normaliser, "distinct_concentration": self.concentration}
+        rest = {
+            "lr_attention": self.lr_attention,
+            "normaliser": self.normaliser,
+            "distinct_concentration": self.concentration,
+        }
         return self.clock | rest
 
     def growth(self, t: ArrayLike) -> NDArray[np.float64]:
@@ -128,27 +164,42 @@ class SnapTheory:
         return self._without_floor(t, 0.0)
 
     def printed_growth(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Theorem 4's B. Its rate is eta_Z / K, as training steps count it, so that only its own factor K is in question."""
+        """Theorem 4's B. Its rate is eta_Z / K, as training steps count it, so that only its own
+        factor K is in question.
+        """
         constant = theory.overlap_constant(self.normaliser, n_classes=self.n_classes)
-        return theory.growth_bound(t, **self.clock, lr_attention=self.lr_attention / self.n_classes, overlap_constant=constant)
+        return theory.growth_bound(
+            t,
+            **self.clock,
+            lr_attention=self.lr_attention / self.n_classes,
+            overlap_constant=constant,
+        )
 
     def plain_growth(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         """B under plain descent while the overlap is still what it was at the start; t starts at 0."""
         K, rho = self.n_classes, self.normaliser**-2
         coupling = theory.plain_backprop(t, overlap=rho, **self.clock).other
-        return cumulative_trapezoid(self.lr_attention / K * (K - 1) * rho * coupling, t, initial=0.0)
+        return cumulative_trapezoid(
+            self.lr_attention / K * (K - 1) * rho * coupling, t, initial=0.0
+        )
 
     def depth_at(self, t: float) -> float:
-        """The argument of growth's logarithm, less 1: well above 1 growth is logarithmic, below it is still linear in Gamma."""
+        """The argument of growth's logarithm, less 1: well above 1 growth is logarithmic, below it
+        is still linear in Gamma.
+        """
         kappa = self.n_classes + self.concentration
         return float(np.expm1(4 * kappa * self._without_floor(t, self.concentration)))
 
     def _without_floor(self, t: ArrayLike, concentration: float) -> NDArray[np.float64]:
-        return theory.self_consistent_growth_bound(t, **(self._settings | {"distinct_concentration": concentration}))
+        return theory.self_consistent_growth_bound(
+            t, **(self._settings | {"distinct_concentration": concentration})
+        )
 
     @property
     def depth(self) -> float:
-        """The same at t0': attention that has not left its linear start by then freezes before it has moved."""
+        """The same at t0': attention that has not left its linear start by then freezes before it
+        has moved.
+        """
         return self.depth_at(self.scan_time)
 
     def entropy_lost(self, t: float, token_prob: NDArray[np.float64]) -> float:
@@ -157,8 +208,11 @@ class SnapTheory:
         return float(start - end)
 
 
-def one_common_token(*, n_classes: int, common_feature: float, n_distinct: int, n_vocab: int) -> SequenceClasses:
-    """Theorem 4's setting: one query, one token common to all classes, and distinct ones that rise linearly from 0.1 to 1.
+def one_common_token(
+    *, n_classes: int, common_feature: float, n_distinct: int, n_vocab: int
+) -> SequenceClasses:
+    """Theorem 4's setting: one query, one token common to all classes, and distinct ones that rise
+    linearly from 0.1 to 1.
 
     `common_feature` is f_nl(0) of the common token, so that any two classes overlap by its square.
     """
@@ -177,7 +231,9 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
         return None
     n, token = np.unravel_index(np.argmax(np.where(distinct, feature, 0.0)), feature.shape)
     own = np.flatnonzero(distinct[n])
-    return Leader(int(n), int(token), feature, distinct, own[np.argsort(token_prob[n, own], kind="stable")])
+    return Leader(
+        int(n), int(token), feature, distinct, own[np.argsort(token_prob[n, own], kind="stable")]
+    )
 
 
 def _leader(token_prob: NDArray[np.float64]) -> Leader:
@@ -192,7 +248,11 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
     t = path.time.values
     own = (
         at_least(
-            VOCABULARY, at.n_vocab, LEAST_VOCABULARY, "M", "context tokens, queries and next tokens; Theorem 1 drops terms of 1/M"
+            VOCABULARY,
+            at.n_vocab,
+            LEAST_VOCABULARY,
+            "M",
+            "context tokens, queries and next tokens; Theorem 1 drops terms of 1/M",
         ),
         at_least(SCANS_FIRST, at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
     )
@@ -217,7 +277,12 @@ def _ended(path: xr.Dataset) -> dict[str, Any]:
     return {
         "gain_error": ends["gain_error"],
         **{name: float(len(ends[name])) for name in FATES},
-        **{f"{name}_named": _named([f"{names[token]} in class {classes[n]}" for n, token in ends[name]]) for name in FATES},
+        **{
+            f"{name}_named": _named(
+                [f"{names[token]} in class {classes[n]}" for n, token in ends[name]]
+            )
+            for name in FATES
+        },
     }
 
 
@@ -234,9 +299,13 @@ def growth(record: xr.Dataset) -> Growth:
     attention, feature = _attended(own, z)
     common = (own > 0) & ~found.distinct
     return Growth(
-        log_growth=cumulative_trapezoid(feature[:, found.token] ** -2.0, z[:, found.token], initial=0.0),
+        log_growth=cumulative_trapezoid(
+            feature[:, found.token] ** -2.0, z[:, found.token], initial=0.0
+        ),
         top_logit=z[:, found.token],
-        common_logit=z[:, np.argmax(np.where(common, own, 0.0))] if common.any() else np.full(len(z), np.nan),
+        common_logit=z[:, np.argmax(np.where(common, own, 0.0))]
+        if common.any()
+        else np.full(len(z), np.nan),
         common_share=np.sum(feature[:, common] ** 2, axis=1),
         distinct_entropy=_entropy(attention, found),
         top_attention=attention[:, found.token],
@@ -245,7 +314,9 @@ def growth(record: xr.Dataset) -> Growth:
     )
 
 
-def _bars(attention: NDArray[np.float64], found: Leader, own: NDArray[np.float64]) -> NDArray[np.float64]:
+def _bars(
+    attention: NDArray[np.float64], found: Leader, own: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Attention (time, token) of the leader's class as bars."""
     common = attention[:, (own > 0) & ~found.distinct].sum(axis=1, keepdims=True)
     return np.hstack([common, attention[:, found.rarest_first]])
@@ -257,24 +328,44 @@ def fates(record: xr.Dataset) -> Fates:
     distinct = _leader(prob).every_distinct
     z = np.stack([_class_logits(record, n)[-1] for n in range(len(prob))])
     _, first = np.unique(record.class_query.values, return_index=True)
-    met = np.array([(prob[record.class_query.values == record.class_query.values[n]] > 0).any(axis=0) for n in first])
+    met = np.array(
+        [
+            (prob[record.class_query.values == record.class_query.values[n]] > 0).any(axis=0)
+            for n in first
+        ]
+    )
     return Fates(
-        falling_distinct=[(n, token) for n, token in np.argwhere(distinct & (z < -ROUNDING)).tolist()],
-        rising_common=[
-            (int(first[m]), token) for m, token in np.argwhere((z[first] > ROUNDING) & met & ~distinct.any(axis=0)).tolist()
+        falling_distinct=[
+            (n, token) for n, token in np.argwhere(distinct & (z < -ROUNDING)).tolist()
         ],
-        out_of_order=[(n, token) for n in range(len(prob)) for token in _overtaking(np.flatnonzero(distinct[n]), prob[n], z[n])],
-        gain_error=max(_gain_error(prob[n, distinct[n]], z[n, distinct[n]]) for n in range(len(prob))),
+        rising_common=[
+            (int(first[m]), token)
+            for m, token in np.argwhere(
+                (z[first] > ROUNDING) & met & ~distinct.any(axis=0)
+            ).tolist()
+        ],
+        out_of_order=[
+            (n, token)
+            for n in range(len(prob))
+            for token in _overtaking(np.flatnonzero(distinct[n]), prob[n], z[n])
+        ],
+        gain_error=max(
+            _gain_error(prob[n, distinct[n]], z[n, distinct[n]]) for n in range(len(prob))
+        ),
     )
 
 
 def exponent(log_growth: NDArray[np.float64], t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Local exponent dB / d ln t (last axis: time, all positive): flat while growth is logarithmic, falling once it is slower."""
+    """Local exponent dB / d ln t (last axis: time, all positive): flat while growth is logarithmic,
+    falling once it is slower.
+    """
     return np.gradient(log_growth, np.log(t), axis=-1)
 
 
 def onset(log_growth: NDArray[np.float64], t: NDArray[np.float64]) -> float:
-    """When growth stops being logarithmic: after its peak the local exponent first falls below half of it. NaN if it never does."""
+    """When growth stops being logarithmic: after its peak the local exponent first falls below half
+    of it. NaN if it never does.
+    """
     slope = exponent(log_growth, t)
     peaks = np.flatnonzero((slope[1:-1] >= slope[:-2]) & (slope[1:-1] > slope[2:])) + 1
     if len(peaks) == 0:
@@ -288,7 +379,9 @@ def onset(log_growth: NDArray[np.float64], t: NDArray[np.float64]) -> float:
     return float(np.exp(np.interp(slope[peak] / 2, slope[around], np.log(t[around]))))
 
 
-def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
+def entropy_at(
+    log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Entropy among the distinct tokens of the leader's class in `attention_at`."""
     return _entropy(attention_at(log_growth, token_prob), _leader(token_prob))
 
@@ -297,20 +390,28 @@ def _entropy(attention: NDArray[np.float64], found: Leader) -> NDArray[np.float6
     return distinct_entropy(attention, found.distinct)
 
 
-def _predicted_bars(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
+def _predicted_bars(
+    log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The bars of `attention_at`; missing where theory is silent, or several tokens are common."""
     found = _leader(token_prob)
     told = np.full((len(log_growth), 1 + int(found.distinct.sum())), np.nan)
-    if np.isfinite(log_growth).all() and np.count_nonzero((token_prob[found.n] > 0) & ~found.distinct) == 1:
+    if (
+        np.isfinite(log_growth).all()
+        and np.count_nonzero((token_prob[found.n] > 0) & ~found.distinct) == 1
+    ):
         told[:] = _bars(attention_at(log_growth, token_prob), found, token_prob[found.n])
     return told
 
 
-def attention_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Attention (B, token) of the leader's class once its log growth is B, by Theorem 2 alone: $dz_l/dB = f_l^2$,
-    $dz_c/dB = -K(1-f_c^2)$.
+def attention_at(
+    log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    r"""Attention (B, token) of the leader's class once its log growth is B, by Theorem 2 alone:
+    $dz_l/dB = f_l^2$, $dz_c/dB = -K(1-f_c^2)$.
 
-    Domain: a distinct token, one common token, one query, classes alike. `token_prob` (class, token).
+    Domain: a distinct token, one common token, one query, classes alike. `token_prob` (class,
+    token).
     """
     found, K = _leader(token_prob), len(token_prob)
     prob, distinct = token_prob[found.n], found.distinct
@@ -319,23 +420,34 @@ def attention_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64
         f_squared = _attended(prob, z)[1] ** 2
         return np.where(distinct, f_squared, np.where(prob > 0, -K * (1 - f_squared), 0.0))
 
-    order, grown = np.argsort(log_growth), np.maximum(np.sort(log_growth), 0.0)  # the first is 0 up to rounding
-    path = solve_ivp(velocity, (0, grown[-1]), np.zeros(len(prob)), t_eval=grown, rtol=1e-10, atol=1e-12).y
+    order, grown = (
+        np.argsort(log_growth),
+        np.maximum(np.sort(log_growth), 0.0),
+    )  # the first is 0 up to rounding
+    path = solve_ivp(
+        velocity, (0, grown[-1]), np.zeros(len(prob)), t_eval=grown, rtol=1e-10, atol=1e-12
+    ).y
     return _attended(prob, path.T)[0][np.argsort(order)]
 
 
-def _attended(prob: NDArray[np.float64], z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _attended(
+    prob: NDArray[np.float64], z: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Attention of a class and its feature."""
     attention = theory.limit_attention(prob, z)
     return attention, theory.normalised_feature(attention)
 
 
 def _class_logits(record: xr.Dataset, n: int) -> NDArray[np.float64]:
-    place = np.flatnonzero(np.unique(record.class_query) == record.class_query.values[n]).item()  # queries stand in order
+    place = np.flatnonzero(
+        np.unique(record.class_query) == record.class_query.values[n]
+    ).item()  # queries stand in order
     return record.attention_logits.isel(query=place).transpose("time", "token").values
 
 
-def _overtaking(tokens: NDArray[np.int64], prob: NDArray[np.float64], z: NDArray[np.float64]) -> list[int]:
+def _overtaking(
+    tokens: NDArray[np.int64], prob: NDArray[np.float64], z: NDArray[np.float64]
+) -> list[int]:
     """Tokens that grew more than a more frequent one, once for each such pair."""
     p, own = prob[tokens], z[tokens]
     return tokens[np.nonzero((p[:, None] > p) & (own[:, None] < own - ROUNDING))[1]].tolist()

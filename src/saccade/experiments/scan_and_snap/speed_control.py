@@ -1,8 +1,10 @@
-"""The speed at which attention learns grows as t, peaks before t₀' = K ln M/η_Y and then decays as ln t/t.
+"""The speed at which attention learns grows as t, peaks before t₀' = K ln M/η_Y and then decays as
+ln t/t.
 
-Integrates the theory's own flow to t = 1e12 with attention held still, for vocabularies from 1e2 to 1e6, and reads height and
-speed off its logits. Expect Lemma 6's height to 1e-8, both forms of Lemma 9 within 5 % for t ≤ .1 t₀' and t ≥ 20 t₀, and the late
-form without the M that Theorem 1(b) drops off by half.
+Integrates the theory's own flow to t = 1e12 with attention held still, for vocabularies from 1e2 to
+1e6, and reads height and speed off its logits. Expect Lemma 6's height to 1e-8, both forms of Lemma
+9 within 5 % for t ≤ .1 t₀' and t ≥ 20 t₀, and the late form without the M that Theorem 1(b) drops
+off by half.
 """
 
 from __future__ import annotations
@@ -26,14 +28,33 @@ from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least, met
-from saccade.theory.scan_and_snap.statements import LEMMA_6, LEMMA_8, LEMMA_9, SPEED_PEAK, THEOREM_1B, THEOREM_4
+from saccade.theory.scan_and_snap.statements import (
+    LEMMA_6,
+    LEMMA_8,
+    LEMMA_9,
+    SPEED_PEAK,
+    THEOREM_1B,
+    THEOREM_4,
+)
 from saccade.theory.statement import Statement
 
 VARIABLES = {
-    "own_logit": Variable("n_vocab time", "1", "w_nn: logit that class 1 gives its own next token, along the theory's flow"),
-    "other_logit": Variable("n_vocab time", "1", "w_nj: logit that class 1 gives any other token, along the theory's flow"),
-    "balance_low": Variable("n_vocab", "1", "M h where e^(Mh) = (M-1) M h for the first time, by root finding"),
-    "balance_high": Variable("n_vocab", "1", "M h where e^(Mh) = (M-1) M h for the last time, by root finding"),
+    "own_logit": Variable(
+        "n_vocab time",
+        "1",
+        "w_nn: logit that class 1 gives its own next token, along the theory's flow",
+    ),
+    "other_logit": Variable(
+        "n_vocab time",
+        "1",
+        "w_nj: logit that class 1 gives any other token, along the theory's flow",
+    ),
+    "balance_low": Variable(
+        "n_vocab", "1", "M h where e^(Mh) = (M-1) M h for the first time, by root finding"
+    ),
+    "balance_high": Variable(
+        "n_vocab", "1", "M h where e^(Mh) = (M-1) M h for the last time, by root finding"
+    ),
     "stop_reason": Variable("n_vocab", "", "how each flow ended"),
 }
 
@@ -56,7 +77,9 @@ class Settings:
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     if settings.shown not in settings.n_vocab:
-        raise InputError(f"`shown` must be one of `n_vocab`, {settings.n_vocab}; got {settings.shown}.")
+        raise InputError(
+            f"`shown` must be one of `n_vocab`, {settings.n_vocab}; got {settings.shown}."
+        )
     found = grid(partial(_followed, settings=settings), on_progress, n_vocab=settings.n_vocab)
     return Measured(found, {"n_vocab": list(settings.n_vocab), "time": found.pop("time")[0]})
 
@@ -64,7 +87,12 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 def _followed(n_vocab: int, *, settings: Settings) -> dict[str, Any]:
     feature = tied_features(0.2, checked_count("n_classes", settings.n_classes, low=2))
     path = saccade.reduced_flow(
-        saccade.SequenceClasses(feature, n_vocab=checked_count("n_vocab", n_vocab, low=10), normalise=True, name="tied classes"),
+        saccade.SequenceClasses(
+            feature,
+            n_vocab=checked_count("n_vocab", n_vocab, low=10),
+            normalise=True,
+            name="tied classes",
+        ),
         t1=settings.t1,
         lr_decoder=checked_number("lr_decoder", settings.lr_decoder, low=0.0, open_low=True),
         lr_attention=0.0,
@@ -75,7 +103,9 @@ def _followed(n_vocab: int, *, settings: Settings) -> dict[str, Any]:
     )
     logits = {name: path[name].values[:, 0] for name in ("own_logit", "other_logit")}
     balance = dict(zip(("balance_low", "balance_high"), _balance(n_vocab), strict=True))
-    return logits | balance | {"stop_reason": str(path.stop_reason.values), "time": path.time.values}
+    return (
+        logits | balance | {"stop_reason": str(path.stop_reason.values), "time": path.time.values}
+    )
 
 
 def _balance(n_vocab: int) -> tuple[float, float]:
@@ -84,12 +114,17 @@ def _balance(n_vocab: int) -> tuple[float, float]:
     def excess(log_x: float) -> float:
         return np.exp(log_x) - log_x - np.log(n_vocab - 1)
 
-    low, high = brentq(excess, -2 * np.log(n_vocab), 0.0, xtol=1e-15), brentq(excess, 0.0, 5.0, xtol=1e-15)
+    low, high = (
+        brentq(excess, -2 * np.log(n_vocab), 0.0, xtol=1e-15),
+        brentq(excess, 0.0, 5.0, xtol=1e-15),
+    )
     return float(np.exp(low)), float(np.exp(high))
 
 
 class Vocabulary:
-    """One vocabulary of the record: what was measured, and the settings the theory needs, by step and by draw of a class."""
+    """One vocabulary of the record: what was measured, and the settings the theory needs, by step
+    and by draw of a class.
+    """
 
     def __init__(self, record: xr.Dataset, n_vocab: int) -> None:
         settings = EXPERIMENT.settings_of(record)
@@ -97,16 +132,26 @@ class Vocabulary:
         self.n_vocab, self.by_step = n_vocab, self.rates | {"n_vocab": n_vocab}
         self.by_draw = {"n_vocab": n_vocab, "lr_decoder": settings.lr_decoder}
         moving = record.sel(n_vocab=n_vocab).sel(time=record.time > 0)
-        self.times, own, other = (moving[name].values for name in ("time", "own_logit", "other_logit"))
+        self.times, own, other = (
+            moving[name].values for name in ("time", "own_logit", "other_logit")
+        )
         self.draws, self.height = self.times / settings.n_classes, own / (n_vocab - 1)
         self.speed = own / (1 + np.exp(own - other - np.log(n_vocab - 1)))
-        self.scan_time, self.snap_time = theory.scan_time(**self.by_step), theory.snap_time(**self.by_step)
-        self.early, self.late = self.times <= 0.1 * self.scan_time, self.times >= 20 * self.snap_time
+        self.scan_time, self.snap_time = (
+            theory.scan_time(**self.by_step),
+            theory.snap_time(**self.by_step),
+        )
+        self.early, self.late = (
+            self.times <= 0.1 * self.scan_time,
+            self.times >= 20 * self.snap_time,
+        )
 
     def distance(self) -> Array:
         """The integral of the speed up to each time, by a quintic spline in ln(1 + t) from t = 0."""
         s = np.log1p(np.append(0.0, self.times))
-        integral = make_interp_spline(s, np.append(0.0, self.speed) * np.exp(s), k=5).antiderivative()
+        integral = make_interp_spline(
+            s, np.append(0.0, self.speed) * np.exp(s), k=5
+        ).antiderivative()
         return integral(s[1:]) - integral(0.0)
 
     def peak(self) -> theory.SpeedPeak:
@@ -119,7 +164,9 @@ class Vocabulary:
         return theory.SpeedPeak(time=float(np.exp(fine[best])), value=float(curve(fine[best])))
 
     def implicit_residual(self) -> Array:
-        """Lemma 6 with its closed form put in, relative to the right-hand side and without cancellation at small heights."""
+        """Lemma 6 with its closed form put in, relative to the right-hand side and without
+        cancellation at small heights.
+        """
         x = self.n_vocab * theory.decoder_height(self.draws, **self.by_draw)
         right = self.n_vocab * self.by_draw["lr_decoder"] * self.draws
         return (np.expm1(x) + (self.n_vocab - 1) * x - right) / right
@@ -128,17 +175,34 @@ class Vocabulary:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     every = [Vocabulary(record, n_vocab) for n_vocab in record.n_vocab.values.tolist()]
     end = f"height along the flow to t = {every[0].times[-1]:.0e}"
-    yield _largest(LEMMA_6, "e^(Mh) + (M-1) M h = M η_Y t + 1", 1e-12, [v.implicit_residual() for v in every])
-    yield _largest(LEMMA_6, end, 1e-8, [v.height / theory.decoder_height(v.draws, **v.by_draw) - 1 for v in every])
+    yield _largest(
+        LEMMA_6, "e^(Mh) + (M-1) M h = M η_Y t + 1", 1e-12, [v.implicit_residual() for v in every]
+    )
+    yield _largest(
+        LEMMA_6,
+        end,
+        1e-8,
+        [v.height / theory.decoder_height(v.draws, **v.by_draw) - 1 for v in every],
+    )
     yield from _balances(record)
     yield from _asymptotes(every)
     yield from _peak(every, Vocabulary(record, EXPERIMENT.settings_of(record).shown))
     gaps = [v.distance() / theory.speed_integral(v.times, **v.by_step) - 1 for v in every]
-    yield _largest(THEOREM_4, "Γ/η_Z, the integral of the speed, against K (M-1)² h²/(2 η_Y)", 1e-6, gaps)
+    yield _largest(
+        THEOREM_4, "Γ/η_Z, the integral of the speed, against K (M-1)² h²/(2 η_Y)", 1e-6, gaps
+    )
 
 
-def _largest(statement: Statement, what: str, bound: float, relative_gaps: list[Array], against: str = CALCULUS) -> Claim:
-    """Over all vocabularies and times. The flow is the theory's own: what is exact there is calculus."""
+def _largest(
+    statement: Statement,
+    what: str,
+    bound: float,
+    relative_gaps: list[Array],
+    against: str = CALCULUS,
+) -> Claim:
+    """Over all vocabularies and times. The flow is the theory's own: what is exact there is
+    calculus.
+    """
     gaps = np.abs(np.concatenate(relative_gaps))
     case = Case({}, [met("the flow reaches such times", len(gaps) > 0)], against)
     return case.at_most(statement, f"{what}: largest relative gap", gaps.max(initial=0.0), bound)
@@ -151,40 +215,76 @@ def _balances(record: xr.Dataset) -> Iterator[Claim]:
     omega_0 = 1 + np.log(record.balance_low) / np.log(record.n_vocab)
     for n_vocab, omega, at in zip(sizes, exact, omega_1, strict=True):
         title = "ω_1: above h = (1 + ω_1) ln M/M the exponential outweighs the linear term"
-        yield Case({"M": n_vocab}, against=CALCULUS).near(LEMMA_8, title, at, omega.omega_1, within=1e-9)
+        yield Case({"M": n_vocab}, against=CALCULUS).near(
+            LEMMA_8, title, at, omega.omega_1, within=1e-9
+        )
     gap = omega_0.values / [omega.omega_0 for omega in exact] - 1
-    yield _largest(LEMMA_8, "ω_0: above h = M^(ω_0 - 2) the linear term outweighs the exponential", 1e-6, [gap])
+    yield _largest(
+        LEMMA_8, "ω_0: above h = M^(ω_0 - 2) the linear term outweighs the exponential", 1e-6, [gap]
+    )
     order = omega_0 * record.n_vocab**0.99 * np.log(record.n_vocab)
-    yield Case(against=CALCULUS).at_most(LEMMA_8, "ω_0 in units of 1/(M^0.99 ln M), largest over vocabularies", order, 2.0)
+    yield Case(against=CALCULUS).at_most(
+        LEMMA_8, "ω_0 in units of 1/(M^0.99 ln M), largest over vocabularies", order, 2.0
+    )
 
 
 def _asymptotes(every: list[Vocabulary]) -> Iterator[Claim]:
     forms: dict[str, tuple[str, Callable[[Vocabulary], Array]]] = {
-        "height η_Y t/(M K), t ≤ .1 t₀'": ("early", lambda v: v.height / theory.early_decoder_height(v.draws, **v.by_draw)),
-        "height ln(M η_Y t/K)/M, t ≥ 20 t₀": ("late", lambda v: v.height / theory.late_decoder_height(v.draws, **v.by_draw)),
-        "speed η_Y t/K, t ≤ .1 t₀'": ("early", lambda v: v.speed / theory.early_speed(v.times, **v.rates)),
-        "speed K ln(M η_Y t/K)/(η_Y t), t ≥ 20 t₀": ("late", lambda v: v.speed / theory.late_speed(v.times, **v.by_step)),
+        "height η_Y t/(M K), t ≤ .1 t₀'": (
+            "early",
+            lambda v: v.height / theory.early_decoder_height(v.draws, **v.by_draw),
+        ),
+        "height ln(M η_Y t/K)/M, t ≥ 20 t₀": (
+            "late",
+            lambda v: v.height / theory.late_decoder_height(v.draws, **v.by_draw),
+        ),
+        "speed η_Y t/K, t ≤ .1 t₀'": (
+            "early",
+            lambda v: v.speed / theory.early_speed(v.times, **v.rates),
+        ),
+        "speed K ln(M η_Y t/K)/(η_Y t), t ≥ 20 t₀": (
+            "late",
+            lambda v: v.speed / theory.late_speed(v.times, **v.by_step),
+        ),
     }
     for what, (when, ratio) in forms.items():
-        yield _largest(LEMMA_9, what, 0.05, [(ratio(v) - 1)[getattr(v, when)] for v in every], SIMULATION)
+        yield _largest(
+            LEMMA_9, what, 0.05, [(ratio(v) - 1)[getattr(v, when)] for v in every], SIMULATION
+        )
 
 
 def _peak(every: list[Vocabulary], shown: Vocabulary) -> Iterator[Claim]:
     i = int(np.abs(np.log(shown.times / (100 * shown.snap_time))).argmin())
-    printed, corrected = (float(theory.late_speed(shown.times[i], **shown.by_step, as_printed=form)) for form in (True, False))
+    printed, corrected = (
+        float(theory.late_speed(shown.times[i], **shown.by_step, as_printed=form))
+        for form in (True, False)
+    )
     case = Case({"M": shown.n_vocab})
-    late = case.but(given=[at_least("end of the flow over t₀", shown.times[-1] / shown.snap_time, 90)], t=float(shown.times[i]))
+    late = case.but(
+        given=[at_least("end of the flow over t₀", shown.times[-1] / shown.snap_time, 90)],
+        t=float(shown.times[i]),
+    )
     title = f"late speed, at {shown.times[i] / shown.snap_time:.0f} t₀"
     yield late.erratum(
-        THEOREM_1B, title, shown.speed[i], number="0.7", printed=printed, corrected=corrected, within=0.05 * corrected
+        THEOREM_1B,
+        title,
+        shown.speed[i],
+        number="0.7",
+        printed=printed,
+        corrected=corrected,
+        within=0.05 * corrected,
     )
     measured, predicted = (
-        np.array([(peak.value, peak.time / v.scan_time) for v, peak in zip(every, peaks, strict=True)])
+        np.array(
+            [(peak.value, peak.time / v.scan_time) for v, peak in zip(every, peaks, strict=True)]
+        )
         for peaks in ([v.peak() for v in every], [theory.speed_peak(**v.by_step) for v in every])
     )
     here = [v.n_vocab for v in every].index(shown.n_vocab)
     for column, what in enumerate(("highest speed", "time of the highest speed over t₀'")):
-        yield case.but(against=CALCULUS).near(SPEED_PEAK, what, measured[here, column], predicted[here, column], within=1e-3)
+        yield case.but(against=CALCULUS).near(
+            SPEED_PEAK, what, measured[here, column], predicted[here, column], within=1e-3
+        )
     value, moment = (measured / predicted - 1).T
     yield _largest(SPEED_PEAK, "highest speed", 1e-5, [value])
     yield _largest(SPEED_PEAK, "time of the highest speed", 1e-3, [moment])
@@ -198,12 +298,33 @@ def panels(record: xr.Dataset) -> Layout:
     speed = [
         Line(t / unit, theory.speed(t, **v.by_step), "theory, exact (eq. 85)", tone=None),
         Line(early / unit, theory.early_speed(early, **v.rates), "early: η_Y t/K", DASHES, 0),
-        Line(late / unit, theory.late_speed(late, **v.by_step), "late: K ln(M η_Y t/K)/(η_Y t)", DASHES, 1),
-        Line(late / unit, theory.late_speed(late, **v.by_step, as_printed=True), "late, as printed in Theorem 1(b)", DOTS, 3),
+        Line(
+            late / unit,
+            theory.late_speed(late, **v.by_step),
+            "late: K ln(M η_Y t/K)/(η_Y t)",
+            DASHES,
+            1,
+        ),
+        Line(
+            late / unit,
+            theory.late_speed(late, **v.by_step, as_printed=True),
+            "late, as printed in Theorem 1(b)",
+            DOTS,
+            3,
+        ),
         Line(v.times[seen] / unit, v.speed[seen], "measured along flow (C)", RINGS, 2),
-        Line([peak.time / unit], [peak.value], f"peak: {peak.value:.3f} at {peak.time / unit:.2f} t₀'", POINTS, 4),
+        Line(
+            [peak.time / unit],
+            [peak.value],
+            f"peak: {peak.value:.3f} at {peak.time / unit:.2f} t₀'",
+            POINTS,
+            4,
+        ),
     ]
-    ratios = {"early": v.speed / theory.early_speed(v.times, **v.rates), "late": v.speed / theory.late_speed(v.times, **v.by_step)}
+    ratios = {
+        "early": v.speed / theory.early_speed(v.times, **v.rates),
+        "late": v.speed / theory.late_speed(v.times, **v.by_step),
+    }
     kept = {"early": v.times < 3 * unit, "late": v.times > unit}
     off = [
         Line((v.times / unit)[kept[name]], ratio[kept[name]], f"over the {name} form", POINTS, i)
@@ -215,7 +336,18 @@ def panels(record: xr.Dataset) -> Layout:
     title = f"M = {v.n_vocab}, K = {settings.n_classes}, η_Y = {settings.lr_decoder:g}"
     return [
         [Lines(title, x, "speed γ", speed, "xy", (0.01, 1e4), (3e-4, 30), marks=marks)],
-        [Lines("measured over its asymptotes", x, "measured / asymptote", off, "x", (0.01, 1e4), (0, 2), marks=marks)],
+        [
+            Lines(
+                "measured over its asymptotes",
+                x,
+                "measured / asymptote",
+                off,
+                "x",
+                (0.01, 1e4),
+                (0, 2),
+                marks=marks,
+            )
+        ],
     ]
 
 

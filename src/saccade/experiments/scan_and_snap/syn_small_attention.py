@@ -1,8 +1,9 @@
 """Attention moves from common tokens to distinct ones, the most frequent first.
 
-Fig. 4 of Scan and Snap: two classes with ten common and ten distinct tokens each, trained with momentum from a zero start, with
-decoder and attention at equal rates and with the decoder ten times faster. Expect the published loss within 15 % at every logged
-step, and at iteration 48 the attention on common tokens of an independent replication within .03.
+Fig. 4 of Scan and Snap: two classes with ten common and ten distinct tokens each, trained with
+momentum from a zero start, with decoder and attention at equal rates and with the decoder ten times
+faster. Expect the published loss within 15 % at every logged step, and at iteration 48 the
+attention on common tokens of an independent replication within .03.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from saccade.theory.scan_and_snap.statements import FIG_4
 SHOWN = (0, 2, 4, 6, 8, 10, 48)  # the iterations of the paper's figure; its "Final" is 48
 # Loss by iteration in the log published with the paper's code: equal rates, one seed.
 PUBLISHED_LOSS = {0: 3.5264, 2: 2.3679, 4: 0.7335, 6: 0.1608, 8: 0.0444, 10: 0.01295, 20: 2.05e-4}
-# Class 1 at iteration 48: common mass, distinct entropy. The paper only shows the figure; these come from an independent
-# NumPy replication of its setting with another random generator, one seed.
+# Class 1 at iteration 48: common mass, distinct entropy. The paper only shows the figure; these
+# come from an independent NumPy replication of its setting with another random generator, one seed.
 REPLICATED = {1.0: (0.389, 1.931), 10.0: (0.535, 2.085)}
 _FREE = ("lr_attention", "ratios", "seeds")
 
@@ -68,7 +69,10 @@ def together(several: Sequence[Settings], on_progress: Progress) -> list[xr.Data
 
 def _share(settings: Settings) -> Share:
     lr = checked_number("lr_attention", settings.lr_attention, low=0, high=1e30)
-    return Share([(lr * ratio, lr) for ratio in checked_list("ratios", settings.ratios, low=0)], checked_seeds(settings.seeds))
+    return Share(
+        [(lr * ratio, lr) for ratio in checked_list("ratios", settings.ratios, low=0)],
+        checked_seeds(settings.seeds),
+    )
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
@@ -76,7 +80,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for rate, ratio in enumerate(record.ratio.values):
         run = record.isel(rate=rate)
         if ratio == 1:
-            for step, published in list(PUBLISHED_LOSS.items())[1:]:  # every start from zero has ln M at step 0
+            for step, published in list(PUBLISHED_LOSS.items())[
+                1:
+            ]:  # every start from zero has ln M at step 0
                 loss = float(run.loss.sel(time=step).mean("seed"))
                 at = case.but(against=PUBLISHED, iteration=step, ratio=1)
                 yield at.near(FIG_4, "loss", loss, published, relative=0.15)
@@ -92,7 +98,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 sentence="Attention leaves the tokens that several classes share, as far as in the published figure.",
             )
             yield at.near(
-                FIG_4, "entropy among the distinct tokens of class 1", _mean(shares["distinct_entropy"][:, 0]), entropy, within=0.03
+                FIG_4,
+                "entropy among the distinct tokens of class 1",
+                _mean(shares["distinct_entropy"][:, 0]),
+                entropy,
+                within=0.03,
             )
 
 
@@ -120,7 +130,10 @@ def _mean(values: np.ndarray) -> float:
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    shares, loss = _shares(record.transpose("rate", "time", ...)), record.loss.transpose("rate", "time", "seed").values
+    shares, loss = (
+        _shares(record.transpose("rate", "time", ...)),
+        record.loss.transpose("rate", "time", "seed").values,
+    )
     top = record.attention.transpose("rate", "time", "seed", "class", "token").values.max(axis=-1)
     return [
         {
@@ -147,13 +160,23 @@ def headlines(record: xr.Dataset) -> dict[str, float]:
 
 def panels(record: xr.Dataset) -> Layout:
     runs = [record.isel(rate=rate) for rate in range(record.sizes["rate"])]
-    return [[_attention(run, n) for run in runs] for n in range(record.sizes["class"])] + [[_loss(record)]]
+    return [[_attention(run, n) for run in runs] for n in range(record.sizes["class"])] + [
+        [_loss(record)]
+    ]
 
 
 def _attention(run: xr.Dataset, n: int) -> Bars:
-    """How the attention of class n is shared out, step by step: common tokens below, then distinct ones, rarest first."""
+    """How the attention of class n is shared out, step by step: common tokens below, then distinct
+    ones, rarest first.
+    """
     common, distinct = _kinds(run)
-    attention = run.attention.sel(time=list(SHOWN)).isel({"class": n}).mean("seed").transpose("time", "token").values
+    attention = (
+        run.attention.sel(time=list(SHOWN))
+        .isel({"class": n})
+        .mean("seed")
+        .transpose("time", "token")
+        .values
+    )
     tokens = np.flatnonzero(distinct[n])
     order = tokens[np.argsort(run.token_prob.values[n, tokens])]
     between = [f"distinct, number {rank} from the rarest" for rank in range(2, len(order))]
@@ -163,7 +186,9 @@ def _attention(run: xr.Dataset, n: int) -> Bars:
     }
     tones = {name: 1.0 * rank / max(1, len(order) - 1) for rank, name in enumerate(names)}
     lost = int((run.stop_reason == "diverged").sum())
-    title = f"class {n + 1}, η_Y/η_Z = {float(run.ratio):g}" + (f", {lost} of {run.sizes['seed']} seeds diverged" if lost else "")
+    title = f"class {n + 1}, η_Y/η_Z = {float(run.ratio):g}" + (
+        f", {lost} of {run.sizes['seed']} seeds diverged" if lost else ""
+    )
     return Bars(
         title, "iteration", "attention", [str(step) for step in SHOWN], groups, stacked=True, ylim=(0, 1),
         tones={next(iter(groups)): None, **tones},
@@ -175,7 +200,15 @@ def _loss(record: xr.Dataset) -> Lines:
     for rate, ratio in enumerate(record.ratio.values):
         loss, label = record.loss.isel(rate=rate), f"measured, η_Y/η_Z = {ratio:g}"
         lines.append(over_seeds(loss, label, tone=rate))
-    lines.append(Line(list(PUBLISHED_LOSS), list(PUBLISHED_LOSS.values()), "published log, ratio 1", RINGS, None))
+    lines.append(
+        Line(
+            list(PUBLISHED_LOSS),
+            list(PUBLISHED_LOSS.values()),
+            "published log, ratio 1",
+            RINGS,
+            None,
+        )
+    )
     return Lines("loss", "iteration", "loss (nats)", lines, "y")
 
 

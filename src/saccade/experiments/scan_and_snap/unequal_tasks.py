@@ -16,8 +16,12 @@ DECODER, ATTENTION = "η_Y", "η_Z"  # the rate that is held at 1 while the rati
 _LEAD = -0.4  # times M: closer to 0 the closed form of a turn is off by more than its width, at -.16 by a factor of 2
 
 
-def unequal_classes(heavier: float, n_common: int = 10, n_distinct: int = 10, n_vocab: int = 33) -> saccade.SequenceClasses:
-    """Syn-Medium with one query, or classes of other sizes, the distinct tokens of class 1 e^heavier times as frequent."""
+def unequal_classes(
+    heavier: float, n_common: int = 10, n_distinct: int = 10, n_vocab: int = 33
+) -> saccade.SequenceClasses:
+    """Syn-Medium with one query, or classes of other sizes, the distinct tokens of class 1
+    e^heavier times as frequent.
+    """
     weight = np.ones((2, n_common + 2 * n_distinct))
     rising = np.linspace(0.1, 1, n_distinct)
     weight[0, n_common:] = np.append(np.exp(heavier) * rising, 0 * rising)
@@ -25,8 +29,12 @@ def unequal_classes(heavier: float, n_common: int = 10, n_distinct: int = 10, n_
     return saccade.SequenceClasses(weight, n_vocab=n_vocab, normalise=True, name="unequal-2")
 
 
-def three_classes(n_common: int, n_distinct: int, weights: Sequence[float], n_vocab: int) -> saccade.SequenceClasses:
-    """Three unequal classes of one query, the lightest last: `weights` are those of their distinct tokens."""
+def three_classes(
+    n_common: int, n_distinct: int, weights: Sequence[float], n_vocab: int
+) -> saccade.SequenceClasses:
+    """Three unequal classes of one query, the lightest last: `weights` are those of their distinct
+    tokens.
+    """
     weight, rising = np.zeros((3, n_common + 3 * n_distinct)), np.linspace(0.2, 1, n_distinct)
     weight[:, :n_common], weight[:, n_common:] = 1.0, np.kron(np.diag(weights), rising)
     return saccade.SequenceClasses(weight, n_vocab=n_vocab, normalise=True, name="unequal-3")
@@ -38,7 +46,12 @@ def rates(ratio: float, held: str = DECODER) -> dict[str, Any]:
 
 
 def told_to_theory(task: saccade.SequenceClasses) -> dict[str, Any]:
-    return {"token_prob": task.token_prob, "query": task.query, "class_weight": task.class_weight, "n_vocab": task.n_vocab}
+    return {
+        "token_prob": task.token_prob,
+        "query": task.query,
+        "class_weight": task.class_weight,
+        "n_vocab": task.n_vocab,
+    }
 
 
 def expected_logits(task: saccade.SequenceClasses, t1: float, given: dict[str, Any]) -> Array:
@@ -57,4 +70,6 @@ def top_token(task: saccade.SequenceClasses) -> int:
 
 
 def unequal_enough(lead: float) -> Condition:
-    return at_most("unequal enough: the resting lead is clearly negative", lead, _LEAD, "resting lead times M")
+    return at_most(
+        "unequal enough: the resting lead is clearly negative", lead, _LEAD, "resting lead times M"
+    )

@@ -1,8 +1,10 @@
-"""Observe a training run after the fact: `saccade.observe_checkpoints(folder)` reads the checkpoints it has left.
+"""Observe a training run after the fact: `saccade.observe_checkpoints(folder)` reads the
+checkpoints it has left.
 
-Each checkpoint is read, marked (`integrity.py`), looked at with the instruments of a watched run (`looks.py`)
-and let go for the next one. What is wrong with some of them is said in the record, in sentences; the others are looked at all the
-same. In memory are the model and one checkpoint, however many there are.
+Each checkpoint is read, marked (`integrity.py`), looked at with the instruments of a watched run
+(`looks.py`) and let go for the next one. What is wrong with some of them is said in the record, in
+sentences; the others are looked at all the same. In memory are the model and one checkpoint,
+however many there are.
 """
 
 from __future__ import annotations
@@ -17,9 +19,21 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from saccade.errors import InputError, checked_count, is_list_like, shortened
-from saccade.observe.checkpoints.files import Checkpoint, UnreachableError, UnreadableError, checkpoint_paths, in_order
+from saccade.observe.checkpoints.files import (
+    Checkpoint,
+    UnreachableError,
+    UnreadableError,
+    checkpoint_paths,
+    in_order,
+)
 from saccade.observe.checkpoints.hub import hub_checkpoints
-from saccade.observe.checkpoints.integrity import Finding, Fingerprint, fingerprint, missing_steps, weight_findings
+from saccade.observe.checkpoints.integrity import (
+    Finding,
+    Fingerprint,
+    fingerprint,
+    missing_steps,
+    weight_findings,
+)
 from saccade.observe.checkpoints.looks import ModelLooks, WeightLooks, looks_for
 from saccade.observe.checkpoints.tensors import read_tensors
 from saccade.records.checksums import sealed_folder
@@ -33,10 +47,14 @@ if TYPE_CHECKING:
 
 Source = str | Path | Sequence[str | Path]
 
-_OF_TRAINING = ("every", "budget", "thinned", "looking_s", "training_s")  # settings of a watched run that mean nothing here
-_PATH_DISTANCE = (
-    "distance of the weights from the line between those of the neighbours, over theirs: 0 = on it, above 1 = off the path"
-)
+_OF_TRAINING = (
+    "every",
+    "budget",
+    "thinned",
+    "looking_s",
+    "training_s",
+)  # settings of a watched run that mean nothing here
+_PATH_DISTANCE = "distance of the weights from the line between those of the neighbours, over theirs: 0 = on it, above 1 = off the path"
 
 
 def observe_checkpoints(
@@ -64,17 +82,26 @@ def observe_checkpoints(
     | `out`               | a folder for the record, its figure and its page; an earlier result of Saccade is replaced             |
     | `trust_remote_code` | run Python code that came with the checkpoints                                                         |
 
-    The record's attribute `findings` is a JSON list of `[kind, steps, sentence]`: what was found on the way.
+    The record's attribute `findings` is a JSON list of `[kind, steps, sentence]`: what was found on
+    the way.
     """
     if (model is not None and probe is None) or (probe is not None and isinstance(text, str)):
         raise InputError(
             "`model` needs a `probe`, and with a `probe` `text` must be token ids: there is no tokenizer to read it with."
         )
     heads = None if heads is None else checked_count("heads", heads)
-    settings = {"model": model, "probe": probe, "text": text, "trust_remote_code": bool(trust_remote_code), "n_heads": heads}
+    settings = {
+        "model": model,
+        "probe": probe,
+        "text": text,
+        "trust_remote_code": bool(trust_remote_code),
+        "n_heads": heads,
+    }
     if out is None:
         return _observed(source, list(revisions), settings, on_progress)
-    with sealed_folder(Path(out), is_drawn=is_page) as folder:  # before the work: a wrong place is found out at once
+    with sealed_folder(
+        Path(out), is_drawn=is_page
+    ) as folder:  # before the work: a wrong place is found out at once
         record = _observed(source, list(revisions), settings, on_progress)
         save_record(record, folder / "record.zarr")
         write_shown(folder, record, "saccade observe")
@@ -82,7 +109,12 @@ def observe_checkpoints(
     return record
 
 
-def _observed(source: Source, revisions: list[str], settings: dict[str, Any], on_progress: Callable[[float], None]) -> xr.Dataset:
+def _observed(
+    source: Source,
+    revisions: list[str],
+    settings: dict[str, Any],
+    on_progress: Callable[[float], None],
+) -> xr.Dataset:
     started = time.perf_counter()
     checkpoints, found = _found(source, revisions)
     run = _Run(settings)
@@ -133,13 +165,19 @@ def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list
     """Checkpoints in order, and what can be told without reading them."""
     paths = _paths(source)
     if paths is not None and revisions:
-        raise InputError(f"`revisions` are those of a model on the hub, but {shortened(source)} is a local folder.")
+        raise InputError(
+            f"`revisions` are those of a model on the hub, but {shortened(source)} is a local folder."
+        )
     if paths is None and not revisions:
-        raise InputError(f"there is no folder {source}; for a model on the hub, list its revisions (--revisions step1,step2).")
+        raise InputError(
+            f"there is no folder {source}; for a model on the hub, list its revisions (--revisions step1,step2)."
+        )
     if paths is None:
         checkpoints, said = hub_checkpoints(str(source), revisions)
     else:
-        checkpoints, said = in_order(zip(_names(paths), (partial(Path, path) for path in paths), strict=True))
+        checkpoints, said = in_order(
+            zip(_names(paths), (partial(Path, path) for path in paths), strict=True)
+        )
     left_out = [Finding("left out", [], sentence) for sentence in said]
     return checkpoints, left_out + missing_steps([checkpoint.step for checkpoint in checkpoints])
 
@@ -147,7 +185,11 @@ def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list
 def _names(paths: list[Path]) -> list[str]:
     """Names of checkpoints; with their folders if files are called the same in each."""
     names = [path.name for path in paths]
-    return names if len(set(names)) == len(names) else [f"{path.parent.name}/{path.name}" for path in paths]
+    return (
+        names
+        if len(set(names)) == len(names)
+        else [f"{path.parent.name}/{path.name}" for path in paths]
+    )
 
 
 def _paths(source: Source) -> list[Path] | None:
@@ -155,24 +197,38 @@ def _paths(source: Source) -> list[Path] | None:
     if isinstance(source, str | Path):
         return checkpoint_paths(Path(source)) if Path(source).exists() else None
     if not is_list_like(source):
-        raise InputError(f"`source` must be a folder, a list of files or the name of a model on the hub; got {shortened(source)}.")
+        raise InputError(
+            f"`source` must be a folder, a list of files or the name of a model on the hub; got {shortened(source)}."
+        )
     paths = [Path(part) for part in source]
     missing = [path for path in paths if not path.exists()]
     if missing or not paths:
-        raise InputError(f"{missing[0]} is not there." if missing else "`source` lists no checkpoints.")
+        raise InputError(
+            f"{missing[0]} is not there." if missing else "`source` lists no checkpoints."
+        )
     return paths
 
 
 def _completed(run: _Run, found: list[Finding], source: str) -> xr.Dataset:
     """The record of all looks, with what was found."""
     if run.looks is None or not run.prints:
-        unread = [finding.sentence for finding in found if finding.kind == "left out" and finding.steps]
+        unread = [
+            finding.sentence for finding in found if finding.kind == "left out" and finding.steps
+        ]
         more = f" Nor could {len(unread) - 1} others." if len(unread) > 1 else ""
         raise InputError(f"no checkpoint of {source} can be read. {unread[0]}{more}")
     of_weights, distance = weight_findings(run.prints)
-    record = run.looks.record().assign(path_distance=("time", distance, {"units": "1", "definition": _PATH_DISTANCE}))
+    record = run.looks.record().assign(
+        path_distance=("time", distance, {"units": "1", "definition": _PATH_DISTANCE})
+    )
     record = record.assign_coords(checkpoint=("time", run.names))
     record.time.attrs["definition"] = "step of the checkpoint"
-    settings = {name: value for name, value in parsed_json(record.attrs["config"]).items() if name not in _OF_TRAINING}
+    settings = {
+        name: value
+        for name, value in parsed_json(record.attrs["config"]).items()
+        if name not in _OF_TRAINING
+    }
     every = run.looks.findings + found + of_weights
-    return record.assign_attrs(dynamics="checkpoints", config=json.dumps(settings), findings=json.dumps(every))
+    return record.assign_attrs(
+        dynamics="checkpoints", config=json.dumps(settings), findings=json.dumps(every)
+    )

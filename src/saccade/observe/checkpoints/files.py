@@ -1,4 +1,5 @@
-"""Checkpoints on disk: which there are, at which steps, and in which files their weights are (read in `tensors.py`).
+"""Checkpoints on disk: which there are, at which steps, and in which files their weights are (read
+in `tensors.py`).
 
 | what is in a folder                                | is                                                                        |
 |----------------------------------------------------|---------------------------------------------------------------------------|
@@ -18,9 +19,18 @@ from saccade.errors import InputError
 from saccade.records.json_files import read_json
 
 _SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
-_WHOLE = ("model.safetensors", "pytorch_model.bin")  # as Transformers names them, in the order of its own preference
+_WHOLE = (
+    "model.safetensors",
+    "pytorch_model.bin",
+)  # as Transformers names them, in the order of its own preference
 _INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_BESIDE = ("optimizer", "scheduler", "rng_state", "training_args", "scaler")  # what trainers save beside the weights
+_BESIDE = (
+    "optimizer",
+    "scheduler",
+    "rng_state",
+    "training_args",
+    "scaler",
+)  # what trainers save beside the weights
 _SHARD = re.compile(r"-\d+-of-\d+\.\w+$")
 _STEP = re.compile(r"(?:step|iter|iteration|checkpoint|ckpt)s?[^0-9a-z]*(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?![0-9a-z])", re.IGNORECASE)  # not the 70 of 70m
@@ -36,7 +46,9 @@ class UnreachableError(UnreadableError):
 
 
 class Checkpoint(NamedTuple):
-    """A step, a name for people, and where the file or folder is: asked when its turn comes, since it may have to be fetched."""
+    """A step, a name for people, and where the file or folder is: asked when its turn comes, since
+    it may have to be fetched.
+    """
 
     step: int
     name: str
@@ -52,12 +64,18 @@ def checkpoint_paths(folder: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"cannot read {folder}: {error.strerror}.") from None
     files = [child for child in children if child.is_file() and _is_weights(child)]
-    folders = [child for child in children if child.is_dir() and child.name.startswith("checkpoint-")] or [
-        child for child in children if child.is_dir() and re.search(r"\d", child.name) and _holds_weights(child)
+    folders = [
+        child for child in children if child.is_dir() and child.name.startswith("checkpoint-")
+    ] or [
+        child
+        for child in children
+        if child.is_dir() and re.search(r"\d", child.name) and _holds_weights(child)
     ]
     if folders and len(files) < 2:
         return folders
-    if any((folder / name).is_file() for name in _INDEX) or (files and {file.name for file in files} <= set(_WHOLE)):
+    if any((folder / name).is_file() for name in _INDEX) or (
+        files and {file.name for file in files} <= set(_WHOLE)
+    ):
         return [folder]
     if not files:
         raise InputError(
@@ -67,14 +85,21 @@ def checkpoint_paths(folder: Path) -> list[Path]:
 
 
 def in_order(named: Iterable[tuple[str, Callable[[], Path]]]) -> tuple[list[Checkpoint], list[str]]:
-    """Checkpoints by step, and sentences about those whose step cannot be told or is another's as well.
+    """Checkpoints by step, and sentences about those whose step cannot be told or is another's as
+    well.
 
     If no name has a number, the order in which they are given is the time.
     """
     given = list(named)
     steps = [step_of(name) for name, _ in given]
     if all(step is None for step in steps):
-        said = [] if len(given) == 1 else ["no name of a checkpoint has a number in it: time is their order, not their step."]
+        said = (
+            []
+            if len(given) == 1
+            else [
+                "no name of a checkpoint has a number in it: time is their order, not their step."
+            ]
+        )
         return [Checkpoint(step, name, place) for step, (name, place) in enumerate(given)], said
     found: dict[int, Checkpoint] = {}
     said = []
@@ -89,7 +114,9 @@ def in_order(named: Iterable[tuple[str, Callable[[], Path]]]) -> tuple[list[Chec
 
 
 def step_of(name: str) -> int | None:
-    """The number after "step", "iter" or "checkpoint" in a name, else its last number; None if it has none."""
+    """The number after "step", "iter" or "checkpoint" in a name, else its last number; None if it
+    has none.
+    """
     stem = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
     told = _STEP.findall(stem) or _NUMBER.findall(stem)
     return int(told[-1]) if told and len(told[-1]) <= _MOST_DIGITS else None
@@ -102,7 +129,11 @@ def listed(names: Iterable[str], most: int = 3) -> str:
 
 
 def _is_weights(file: Path) -> bool:
-    return file.suffix in _SUFFIXES and not file.name.startswith(_BESIDE) and not _SHARD.search(file.name)
+    return (
+        file.suffix in _SUFFIXES
+        and not file.name.startswith(_BESIDE)
+        and not _SHARD.search(file.name)
+    )
 
 
 def _holds_weights(folder: Path) -> bool:
@@ -125,10 +156,16 @@ def weight_files(folder: Path) -> list[Path]:
 def _shards(index: Path) -> list[Path]:
     try:
         names = set(read_json(index)["weight_map"].values())
-        shards = [index.parent / Path(name).name for name in sorted(names)]  # the name alone: shards lie beside their index
+        shards = [
+            index.parent / Path(name).name for name in sorted(names)
+        ]  # the name alone: shards lie beside their index
     except (InputError, KeyError, TypeError, AttributeError):
-        raise UnreadableError(f"{index.parent.name} was left out: its {index.name} is damaged.") from None
+        raise UnreadableError(
+            f"{index.parent.name} was left out: its {index.name} is damaged."
+        ) from None
     missing = [shard.name for shard in shards if not shard.is_file()]
     if missing:
-        raise UnreadableError(f"{index.parent.name} was left out: of its {len(shards)} files {listed(missing)} is not there.")
+        raise UnreadableError(
+            f"{index.parent.name} was left out: of its {len(shards)} files {listed(missing)} is not there."
+        )
     return shards

@@ -7,7 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from saccade.errors import InputError, shortened
-from saccade.observe.checkpoints.files import Checkpoint, UnreachableError, UnreadableError, in_order
+from saccade.observe.checkpoints.files import (
+    Checkpoint,
+    UnreachableError,
+    UnreadableError,
+    in_order,
+)
 
 _ABOUT = ["*.json", "tokenizer*", "vocab*", "merges*", "spiece.model", "*.py"]
 
@@ -19,7 +24,9 @@ def is_hub_id(name: str) -> bool:
 def hub_checkpoints(model_id: str, revisions: list[str]) -> tuple[list[Checkpoint], list[str]]:
     """A checkpoint for each revision; nothing is fetched yet."""
     if not is_hub_id(model_id):
-        raise InputError(f"{shortened(model_id)} is neither a folder here nor the name of a model on the hub.")
+        raise InputError(
+            f"{shortened(model_id)} is neither a folder here nor the name of a model on the hub."
+        )
     return in_order([(revision, partial(_fetched, model_id, revision)) for revision in revisions])
 
 
@@ -29,16 +36,26 @@ def _fetched(model_id: str, revision: str) -> Path:
         import huggingface_hub
         from huggingface_hub.errors import RevisionNotFoundError
     except ImportError:
-        raise InputError("fetching from the hub needs huggingface_hub: pip install huggingface_hub") from None
+        raise InputError(
+            "fetching from the hub needs huggingface_hub: pip install huggingface_hub"
+        ) from None
     try:
         for weights in ("model*.safetensors", "pytorch_model*.bin"):
-            folder = Path(huggingface_hub.snapshot_download(model_id, revision=revision, allow_patterns=[*_ABOUT, weights]))
+            folder = Path(
+                huggingface_hub.snapshot_download(
+                    model_id, revision=revision, allow_patterns=[*_ABOUT, weights]
+                )
+            )
             if any(folder.glob(weights)):
                 break
         return folder
     except RevisionNotFoundError:
-        raise UnreadableError(f"{revision} was left out: {model_id} has no such revision on the hub.") from None
-    except Exception as error:  # the network and the hub fail in many ways, not all of them OSErrors
+        raise UnreadableError(
+            f"{revision} was left out: {model_id} has no such revision on the hub."
+        ) from None
+    except (
+        Exception
+    ) as error:  # the network and the hub fail in many ways, not all of them OSErrors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UnreachableError(
             f"revision {revision} of {model_id} could not be fetched from the hub ({reason}); is there a network, is it the name?"

@@ -1,16 +1,20 @@
-r"""Is a series of checkpoints consistent? Duplicates, missing steps, and steps off the path of their neighbours.
+r"""Is a series of checkpoints consistent? Duplicates, missing steps, and steps off the path of
+their neighbours.
 
-Of each checkpoint two things are kept, whatever its size: a hash of all its tensors, and a sketch of them, a linear map to few
-dimensions that keeps distances: every weight is added, with a random sign, to one of `SKETCH` random places. Distances between
-sketches are those between weights to about $1/\sqrt{2 \cdot \text{SKETCH}}$, one per cent.
+Of each checkpoint two things are kept, whatever its size: a hash of all its tensors, and a sketch
+of them, a linear map to few dimensions that keeps distances: every weight is added, with a random
+sign, to one of `SKETCH` random places. Distances between sketches are those between weights to
+about $1/\sqrt{2 \cdot \text{SKETCH}}$, one per cent.
 
-A step is off the path if its distance from the line segment between its two neighbours, over their distance from each other, is
+A step is off the path if its distance from the line segment between its two neighbours, over their
+distance from each other, is
 
 - above `FLOOR`, midway between $\sqrt{3}/2$, what steps scattered independently around one point have, and 1, what two steps on a
   straight path have if they change places (a random walk has 1/2, a smooth path less), and
 - above the median of the other steps by `SPREAD` times their median absolute deviation (as a standard deviation).
 
-Limits: the first and the last step have no two neighbours, and neighbours that are off together hold each other.
+Limits: the first and the last step have no two neighbours, and neighbours that are off together
+hold each other.
 """
 
 from __future__ import annotations
@@ -62,7 +66,9 @@ def fingerprint(tensors: Mapping[str, Tensor]) -> Fingerprint:
         content.update(place + str(tensor.dtype).encode())
         content.update(tensor.view(torch.uint8).numpy().data)
         if tensor.is_floating_point():
-            sketch += _sketch(tensor, seed=int.from_bytes(hashlib.blake2b(place, digest_size=7).digest()))
+            sketch += _sketch(
+                tensor, seed=int.from_bytes(hashlib.blake2b(place, digest_size=7).digest())
+            )
     return Fingerprint(layout.hexdigest(), content.hexdigest(), sketch)
 
 
@@ -71,15 +77,20 @@ def _sketch(values: Tensor, seed: int) -> Array:
     generator = torch.Generator().manual_seed(seed)
     sums = np.zeros(SKETCH)
     for block in values.split(_BLOCK):
-        code = torch.randint(0, 2 * SKETCH, block.shape, generator=generator, dtype=torch.int16).numpy()
+        code = torch.randint(
+            0, 2 * SKETCH, block.shape, generator=generator, dtype=torch.int16
+        ).numpy()
         # Infinity is left out: masks saved beside the weights hold it.
         numbers = block.double().nan_to_num(posinf=0.0, neginf=0.0).numpy()
-        sums += np.bincount(code >> 1, weights=np.where(code & 1, numbers, -numbers), minlength=SKETCH)
+        sums += np.bincount(
+            code >> 1, weights=np.where(code & 1, numbers, -numbers), minlength=SKETCH
+        )
     return sums
 
 
 def weight_findings(prints: Mapping[int, Fingerprint]) -> tuple[list[Finding], Array]:
-    """Duplicates, other tensors than most have, steps off the path; and the distance from the path (step), missing where none is.
+    """Duplicates, other tensors than most have, steps off the path; and the distance from the path
+    (step), missing where none is.
 
     `prints` are by step, in order.
     """
@@ -87,12 +98,17 @@ def weight_findings(prints: Mapping[int, Fingerprint]) -> tuple[list[Finding], A
     layouts = [found.layout for found in prints.values()]
     usual = max(layouts, key=layouts.count)
     others = [step for step, found in prints.items() if found.layout != usual]
-    said = [Finding("duplicate", list(pair), f"steps {pair[0]} and {pair[1]} hold the same weights.") for pair in twins]
+    said = [
+        Finding("duplicate", list(pair), f"steps {pair[0]} and {pair[1]} hold the same weights.")
+        for pair in twins
+    ]
     if others:
         numbers = ", ".join(str(step) for step in others)
         said.append(
             Finding(
-                "other tensors", others, f"names or shapes of tensors at {_steps(others)} {numbers} are not those of the others."
+                "other tensors",
+                others,
+                f"names or shapes of tensors at {_steps(others)} {numbers} are not those of the others.",
             )
         )
     left_out = {later for _, later in twins} | set(others)
@@ -104,11 +120,16 @@ def weight_findings(prints: Mapping[int, Fingerprint]) -> tuple[list[Finding], A
 def duplicates(prints: Mapping[int, Fingerprint]) -> list[tuple[int, int]]:
     """Pairs of a step and a later one with the same weights."""
     first: dict[str, int] = {}
-    return [(first[found.content], step) for step, found in prints.items() if first.setdefault(found.content, step) != step]
+    return [
+        (first[found.content], step)
+        for step, found in prints.items()
+        if first.setdefault(found.content, step) != step
+    ]
 
 
 def path_distances(points: Sequence[Array]) -> Array:
-    """Distance of each point from the segment between its neighbours, over their distance from each other.
+    """Distance of each point from the segment between its neighbours, over their distance from each
+    other.
 
     Missing at both ends, and where the neighbours are in the same place.
     """
@@ -145,27 +166,35 @@ def off_path(distance: Mapping[int, float]) -> list[Finding]:
 def missing_steps(steps: Sequence[int]) -> list[Finding]:
     """Gaps in a spacing that is otherwise regular, in steps or in their logarithm.
 
-    A gap is wider than the nearest narrower spacing before it and after it, and these two and one more beside them are alike: where
-    a schedule changes for good, they are not.
+    A gap is wider than the nearest narrower spacing before it and after it, and these two and one
+    more beside them are alike: where a schedule changes for good, they are not.
     """
     said: dict[tuple[int, int], Finding] = {}
     for i, spacing, n_missing in _gaps(np.array(steps, float)):
         before, after = steps[i], steps[i + 1]
         missing = [round(before + k * spacing) for k in range(1, n_missing + 1)]
-        said[before, after] = _gap(before, after, f"{after - before} apart where {spacing:.6g} is regular", missing)
+        said[before, after] = _gap(
+            before, after, f"{after - before} apart where {spacing:.6g} is regular", missing
+        )
     positive = [step for step in steps if step > 0]
     for i, spacing, n_missing in _gaps(np.log(positive)):
         before, after = positive[i], positive[i + 1]
         missing = [round(before * np.exp(k * spacing)) for k in range(1, n_missing + 1)]
         how = f"a factor {after / before:.3g} apart where {np.exp(spacing):.3g} is regular"
-        said.setdefault((before, after), _gap(before, after, how, missing, "about "))  # steps of such a schedule are rounded
+        said.setdefault(
+            (before, after), _gap(before, after, how, missing, "about ")
+        )  # steps of such a schedule are rounded
     return list(said.values())
 
 
 def _gap(before: int, after: int, how: str, missing: list[int], nearly: str = "") -> Finding:
     numbers = ", ".join(str(step) for step in missing[:8]) + (", ..." if len(missing) > 8 else "")
     verb = "is" if len(missing) == 1 else "are"
-    return Finding("missing", missing, f"{nearly}{_steps(missing)} {numbers} {verb} missing: steps {before} and {after} are {how}.")
+    return Finding(
+        "missing",
+        missing,
+        f"{nearly}{_steps(missing)} {numbers} {verb} missing: steps {before} and {after} are {how}.",
+    )
 
 
 def _gaps(places: Array) -> list[tuple[int, float, int]]:
@@ -178,9 +207,14 @@ def _gaps(places: Array) -> list[tuple[int, float, int]]:
         if not len(left) or not len(right):
             continue
         regular = (spacings[left[-1]] + spacings[right[0]]) / 2
-        around = np.concatenate([spacings[max(left[-1] - 1, 0) : left[-1] + 1], spacings[right[0] : right[0] + 2]])
+        around = np.concatenate(
+            [spacings[max(left[-1] - 1, 0) : left[-1] + 1], spacings[right[0] : right[0] + 2]]
+        )
         is_alike = np.abs(around - regular) <= _ALIKE * regular
-        if is_alike.sum() >= _FEWEST_ALIKE and abs(spacings[left[-1]] - regular) <= _ALIKE * regular:
+        if (
+            is_alike.sum() >= _FEWEST_ALIKE
+            and abs(spacings[left[-1]] - regular) <= _ALIKE * regular
+        ):
             found.append((i, float(regular), min(round(spacing / regular) - 1, _MOST_MISSING)))
     return found
 

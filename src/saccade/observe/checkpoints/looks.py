@@ -1,4 +1,6 @@
-"""How the checkpoints of one run are observed: loaded into a model, as in a watched run, or their weights alone."""
+"""How the checkpoints of one run are observed: loaded into a model, as in a watched run, or their
+weights alone.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class ModelLooks:
         self._holder.load(tensors, path.name)
         self._compare_config(step, path)
         if self._recorder is None:  # only now: its self-check wants a model with weights
-            recorder = watch(self._holder.model, self._probe, text=self._text, budget=None, weights=False)
+            recorder = watch(
+                self._holder.model, self._probe, text=self._text, budget=None, weights=False
+            )
             self._recorder = self._open.enter_context(recorder)
         self._weights.note(step, self._holder.model, path.name)
         self._recorder.look(step)
@@ -58,7 +62,11 @@ class ModelLooks:
         if isinstance(self._holder, ConfiguredModel) and self._holder.unused:
             unused = listed(sorted(self._holder.unused))
             self.findings.append(
-                Finding("unused", [], f"the model has no place for some tensors, which were not measured: {unused}.")
+                Finding(
+                    "unused",
+                    [],
+                    f"the model has no place for some tensors, which were not measured: {unused}.",
+                )
             )
         if self._recorder is None:
             raise InputError("no checkpoint has been read yet.")
@@ -78,12 +86,12 @@ class ModelLooks:
             stored = {"all of it": "damaged"}
         self._config = stored if self._config is None else self._config
         other = sorted(
-            key for key in stored.keys() | self._config.keys() if key not in _VOLATILE and stored.get(key) != self._config.get(key)
+            key
+            for key in stored.keys() | self._config.keys()
+            if key not in _VOLATILE and stored.get(key) != self._config.get(key)
         )
         if other:
-            sentence = (
-                f"config.json of {path.name} differs from that of the first in {listed(other)}; it was measured with the first."
-            )
+            sentence = f"config.json of {path.name} differs from that of the first in {listed(other)}; it was measured with the first."
             self.findings.append(Finding("other config", [step], sentence))
 
 
@@ -100,7 +108,11 @@ class WeightLooks:
     @property
     def findings(self) -> list[Finding]:
         why = "there is no config.json, so only weights were measured, not attention."
-        hint = "" if self._n_heads else " Say how many heads a layer has (--heads) to look at their circuits."
+        hint = (
+            ""
+            if self._n_heads
+            else " Say how many heads a layer has (--heads) to look at their circuits."
+        )
         return [Finding("weights only", [], why + hint), *self._weights.findings]
 
     def record(self) -> xr.Dataset:
@@ -111,24 +123,33 @@ class WeightLooks:
 
 
 class WeightLog:
-    """Statistics of weights at every step: the recorder of a watched run leaves most of them out to save time."""
+    """Statistics of weights at every step: the recorder of a watched run leaves most of them out to
+    save time.
+    """
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.findings: list[Finding] = []
         self._first: dict[str, tuple[int, ...]] = {}
-        self._log = ObservationLog(None, {"config": config, "axes": {}, "coords": {}, "definitions": {}, "wall_time_s": 0.0})
+        self._log = ObservationLog(
+            None,
+            {"config": config, "axes": {}, "coords": {}, "definitions": {}, "wall_time_s": 0.0},
+        )
 
     def note(self, step: int, model: nn.Module, name: str) -> None:
         found = weight_statistics(model)
         self._first = self._first or _shapes(found.values)
         if _shapes(found.values) != self._first:
-            raise UnreadableError(f"{name} was left out: it has other layers or heads than the checkpoints before.")
+            raise UnreadableError(
+                f"{name} was left out: it has other layers or heads than the checkpoints before."
+            )
         self.findings = [Finding("not recognised", [], sentence) for sentence in found.unrecognised]
         about = self._log.about
         about["axes"] |= {name: list(axes) for name, axes in found.axes.items()}
         about["definitions"] |= {name: DEFINITIONS[name] for name in found.values}
         about["coords"] |= {"weight_layer": ("weight_layer", found.layers)}
-        self._log.append(step, {name: values.astype(np.float32) for name, values in found.values.items()})
+        self._log.append(
+            step, {name: values.astype(np.float32) for name, values in found.values.items()}
+        )
 
     def record(self) -> xr.Dataset:
         return self._log.record()
@@ -139,15 +160,28 @@ def _shapes(values: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def looks_for(
-    path: Path, tensors: Tensors, *, model: nn.Module | None, probe: Any, text: Any, n_heads: int | None, trust_remote_code: bool
+    path: Path,
+    tensors: Tensors,
+    *,
+    model: nn.Module | None,
+    probe: Any,
+    text: Any,
+    n_heads: int | None,
+    trust_remote_code: bool,
 ) -> ModelLooks | WeightLooks:
-    """In the user's model, in one that a configuration beside the first checkpoint describes, or at weights alone."""
+    """In the user's model, in one that a configuration beside the first checkpoint describes, or at
+    weights alone.
+    """
     if model is not None:
         return ModelLooks(OwnModel(model), probe, text)
-    folder = next((place for place in (path, path.parent) if (place / "config.json").is_file()), None)
+    folder = next(
+        (place for place in (path, path.parent) if (place / "config.json").is_file()), None
+    )
     if folder is None:
         if probe is not None or text is not None:
-            raise InputError(f"{path.name} comes without config.json: give the `model` that its weights belong to, with a `probe`.")
+            raise InputError(
+                f"{path.name} comes without config.json: give the `model` that its weights belong to, with a `probe`."
+            )
         return WeightLooks(n_heads)
     holder = ConfiguredModel(folder, trust_remote_code, tensors)
     if probe is not None:

@@ -1,8 +1,10 @@
-"""Models that checkpoints are loaded into: one's own, or one that Transformers builds from the `config.json` beside the weights.
+"""Models that checkpoints are loaded into: one's own, or one that Transformers builds from the
+`config.json` beside the weights.
 
-Code that comes with a checkpoint is run only if `trust_remote_code` is said. A configuration of a model far larger than the weights
-is refused: it is built once without numbers, counting, and given up when it gets too large. Models built here compute in float32,
-whatever their weights were saved in: on a CPU narrower types are slow or missing, and widening is exact.
+Code that comes with a checkpoint is run only if `trust_remote_code` is said. A configuration of a
+model far larger than the weights is refused: it is built once without numbers, counting, and given
+up when it gets too large. Models built here compute in float32, whatever their weights were saved
+in: on a CPU narrower types are slow or missing, and widening is exact.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from saccade.observe.undisturbed import unwrapped
 from saccade.records.expansion import check_expansion
 from saccade.records.json_files import read_json
 
-_COUNTS = ("layer", "num_labels", "attention_types", "dense_replace", "num_blocks", "out_indices")  # in names of settings
+_COUNTS = (
+    "layer",
+    "num_labels",
+    "attention_types",
+    "dense_replace",
+    "num_blocks",
+    "out_indices",
+)  # in names of settings
 _MOST_LAYERS = 10_000
 _ANY_PARTS, _PARTS_OF_A_TENSOR = 10_000, 16  # modules, parameters and buffers of a model
 _REGISTRATIONS = (
@@ -39,19 +48,29 @@ _REGISTRATIONS = (
 
 
 class OwnModel:
-    """The user's module. Its weights are replaced by those of the checkpoints, and put back at the end."""
+    """The user's module. Its weights are replaced by those of the checkpoints, and put back at the
+    end.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = unwrapped(checked_kind("model", model, nn.Module))
         self._before = copy.deepcopy(self.model.state_dict())
 
     def load(self, tensors: Tensors, name: str) -> None:
-        own = {key: value for key, value in self.model.state_dict().items() if isinstance(value, Tensor)}
+        own = {
+            key: value
+            for key, value in self.model.state_dict().items()
+            if isinstance(value, Tensor)
+        }
         fitted = _without_shared_prefix(tensors, own)
-        present = {own[key].data_ptr() for key in fitted if key in own}  # a tied weight may be saved under one of its names only
+        present = {
+            own[key].data_ptr() for key in fitted if key in own
+        }  # a tied weight may be saved under one of its names only
         _refuse(
             name,
-            missing=(key for key in own if key not in fitted and own[key].data_ptr() not in present),
+            missing=(
+                key for key in own if key not in fitted and own[key].data_ptr() not in present
+            ),
             unknown=(key for key in fitted if key not in own),
             misshapen=(key for key in fitted if key in own and fitted[key].shape != own[key].shape),
         )
@@ -90,22 +109,40 @@ class ConfiguredModel:
         return self._model
 
     def load(self, tensors: Tensors, name: str) -> None:
-        """Through Transformers' own loading: it knows old names, tied weights and weights that it keeps in another form."""
+        """Through Transformers' own loading: it knows old names, tied weights and weights that it
+        keeps in another form.
+        """
         # Said, not left to config.json, which may name a kernel that would be fetched and run.
         kernel = "sdpa" if getattr(self._kind, "_supports_sdpa", False) else "eager"
-        wanted = {key.removeprefix("module."): tensor for key, tensor in tensors.items()}  # DistributedDataParallel puts it first
-        settings = {"config": copy.deepcopy(self.config), "dtype": torch.float32, "attn_implementation": kernel}
+        wanted = {
+            key.removeprefix("module."): tensor for key, tensor in tensors.items()
+        }  # DistributedDataParallel puts it first
+        settings = {
+            "config": copy.deepcopy(self.config),
+            "dtype": torch.float32,
+            "attn_implementation": kernel,
+        }
         try:
             with quiet_transformers():
                 loaded, info = self._kind.from_pretrained(
-                    None, state_dict=wanted, ignore_mismatched_sizes=True, output_loading_info=True, **settings
+                    None,
+                    state_dict=wanted,
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                    **settings,
                 )
         except Exception as error:
-            raise UnreadableError(f"{name} was left out: {self._kind.__name__} cannot load it ({_first_line(error)}).") from None
-        # What the model does not find it draws at random. Weights that it has no use for do no harm.
+            raise UnreadableError(
+                f"{name} was left out: {self._kind.__name__} cannot load it ({_first_line(error)})."
+            ) from None
+        # What the model does not find it draws at random. Weights that it has no use for do no
+        # harm.
         misshapen = (key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"])
         _refuse(
-            name, missing=info["missing_keys"], unknown=info["unexpected_keys"] if info["missing_keys"] else (), misshapen=misshapen
+            name,
+            missing=info["missing_keys"],
+            unknown=info["unexpected_keys"] if info["missing_keys"] else (),
+            misshapen=misshapen,
         )
         self.unused |= set(info["unexpected_keys"])
         if self._model is None:
@@ -120,7 +157,9 @@ class ConfiguredModel:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Without Transformers' bars and reports: what matters in them is said in a sentence of our own."""
+    """Without Transformers' bars and reports: what matters in them is said in a sentence of our
+    own.
+    """
     from transformers.utils import logging
 
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -136,7 +175,9 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def _counted(tensors: Tensors, folder: Path) -> Iterator[None]:
-    """While a model is built: give up once it has far more parts or numbers than there are weights for."""
+    """While a model is built: give up once it has far more parts or numbers than there are weights
+    for.
+    """
     n_bytes, n_parts = 0, 0
     n_stored = sum(tensor.nbytes for tensor in tensors.values())
 
@@ -149,7 +190,9 @@ def _counted(tensors: Tensors, folder: Path) -> Iterator[None]:
                 f"{folder.name} was refused: its config.json is of a model with far more parts than it has tensors."
             )
         try:
-            check_expansion(f"the config.json of {folder.name}, with its weights,", n_bytes, n_stored)
+            check_expansion(
+                f"the config.json of {folder.name}, with its weights,", n_bytes, n_stored
+            )
         except InputError as error:
             raise UnreadableError(str(error)) from None
 
@@ -163,7 +206,9 @@ def needed_transformers() -> Any:
     try:
         import transformers
     except ImportError:
-        raise InputError("building a model from config.json needs Transformers: pip install transformers") from None
+        raise InputError(
+            "building a model from config.json needs Transformers: pip install transformers"
+        ) from None
     return transformers
 
 
@@ -172,11 +217,15 @@ def _config(folder: Path, trust_remote_code: bool) -> Any:
     try:
         stored = read_json(folder / "config.json")
     except InputError:
-        raise InputError(f"{folder / 'config.json'} cannot be read; it is truncated or damaged.") from None
+        raise InputError(
+            f"{folder / 'config.json'} cannot be read; it is truncated or damaged."
+        ) from None
     _check_counts(stored, folder)
     try:
         with quiet_transformers():
-            return transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
+            return transformers.AutoConfig.from_pretrained(
+                folder, trust_remote_code=trust_remote_code, local_files_only=True
+            )
     except Exception as error:  # what a wrong value raises depends on the model, and on the version
         if "auto_map" in stored and not trust_remote_code:
             raise InputError(_needs_code(folder)) from None
@@ -188,37 +237,55 @@ def _unusable(folder: Path, error: Exception) -> str:
 
 
 def _check_counts(stored: Any, folder: Path, name: str = "") -> None:
-    """Refuse numbers, of layers say, that configurations of some models would make lists of before a model is built."""
+    """Refuse numbers, of layers say, that configurations of some models would make lists of before
+    a model is built.
+    """
     if isinstance(stored, dict | list):
-        for inner, value in stored.items() if isinstance(stored, dict) else ((name, value) for value in stored):
+        for inner, value in (
+            stored.items() if isinstance(stored, dict) else ((name, value) for value in stored)
+        ):
             _check_counts(value, folder, inner)
-    elif isinstance(stored, int) and stored > _MOST_LAYERS and any(count in name for count in _COUNTS):
+    elif (
+        isinstance(stored, int)
+        and stored > _MOST_LAYERS
+        and any(count in name for count in _COUNTS)
+    ):
         raise InputError(
             f"{folder / 'config.json'} says `{name}`: {shortened(stored)}; no model of more than {_MOST_LAYERS:,} is built."
         )
 
 
 def _model_class(config: Any, folder: Path, trust_remote_code: bool) -> Any:
-    """The class that the configuration names; if it names none that is known, the usual one for its kind."""
+    """The class that the configuration names; if it names none that is known, the usual one for its
+    kind.
+    """
     transformers = needed_transformers()
     for name in config.architectures or ():
         kind = getattr(transformers, name, None)
         if isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel):
             return kind
-    own_code = {name: place for name, place in (getattr(config, "auto_map", None) or {}).items() if name.startswith("AutoModel")}
+    own_code = {
+        name: place
+        for name, place in (getattr(config, "auto_map", None) or {}).items()
+        if name.startswith("AutoModel")
+    }
     if own_code:
         if not trust_remote_code:
             raise InputError(_needs_code(folder))
         from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-        return get_class_from_dynamic_module(own_code.get("AutoModelForCausalLM") or next(iter(own_code.values())), folder)
+        return get_class_from_dynamic_module(
+            own_code.get("AutoModelForCausalLM") or next(iter(own_code.values())), folder
+        )
     for auto in (transformers.AutoModelForCausalLM, transformers.AutoModel):
         try:
             with torch.device("meta"):
                 return type(auto.from_config(config))
         except ValueError:
             continue
-    raise InputError(f"Transformers has no model for {folder / 'config.json'} (model type {config.model_type!r}).")
+    raise InputError(
+        f"Transformers has no model for {folder / 'config.json'} (model type {config.model_type!r})."
+    )
 
 
 def _needs_code(folder: Path) -> str:
@@ -228,19 +295,31 @@ def _needs_code(folder: Path) -> str:
     )
 
 
-def _refuse(name: str, *, missing: Iterable[str], unknown: Iterable[str], misshapen: Iterable[str]) -> None:
+def _refuse(
+    name: str, *, missing: Iterable[str], unknown: Iterable[str], misshapen: Iterable[str]
+) -> None:
     """Raise if tensors do not fit the model, and say which."""
-    kinds = {"without": sorted(missing), "with unknown": sorted(unknown), "with another shape of": sorted(misshapen)}
+    kinds = {
+        "without": sorted(missing),
+        "with unknown": sorted(unknown),
+        "with another shape of": sorted(misshapen),
+    }
     wrong = [f"{how} {listed(keys)}" for how, keys in kinds.items() if keys]
     if wrong:
-        raise UnreadableError(f"{name} was left out: its tensors do not fit the model, {'; '.join(wrong)}.")
+        raise UnreadableError(
+            f"{name} was left out: its tensors do not fit the model, {'; '.join(wrong)}."
+        )
 
 
 def _without_shared_prefix(tensors: Tensors, own: Mapping[str, Tensor]) -> Tensors:
-    """Training frameworks put names of their own before all others, "module." or "model." say; left off if the rest then fits."""
+    """Training frameworks put names of their own before all others, "module." or "model." say; left
+    off if the rest then fits.
+    """
     rest = tensors
     while not any(name in own for name in rest):
-        if len({name.partition(".")[0] for name in rest}) != 1 or not all("." in name for name in rest):
+        if len({name.partition(".")[0] for name in rest}) != 1 or not all(
+            "." in name for name in rest
+        ):
             return tensors
         rest = {name.partition(".")[2]: tensor for name, tensor in rest.items()}
     return rest

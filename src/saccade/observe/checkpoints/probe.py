@@ -1,7 +1,9 @@
-"""What a model of a checkpoint is shown if the user gives no batch: a text, read with the tokenizer beside the weights.
+"""What a model of a checkpoint is shown if the user gives no batch: a text, read with the tokenizer
+beside the weights.
 
-Rows are cut from running text, without special tokens, as most models read it in training. Without a tokenizer the tokens are
-random: then attention still shows where it lies, but not which words it prefers.
+Rows are cut from running text, without special tokens, as most models read it in training. Without
+a tokenizer the tokens are random: then attention still shows where it lies, but not which words it
+prefers.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from saccade.observe.checkpoints.models import needed_transformers, quiet_transf
 LENGTH = 128  # tokens of a row, or as many as the model takes
 ROWS = 8  # at most
 _SEED = 0
-_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TOKENIZERS = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+)
 
 PARAGRAPH = """\
 When you read a line like this one, your eyes do not glide along it. They rest for a quarter of a second on one word,
@@ -43,25 +52,52 @@ class TextProbe(NamedTuple):
 
 
 def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: bool) -> TextProbe:
-    """The first rows of the text, of a paragraph of our own if there is none, or random tokens if there is no tokenizer."""
+    """The first rows of the text, of a paragraph of our own if there is none, or random tokens if
+    there is no tokenizer.
+    """
     of_text = config.get_text_config()
     n_vocab = getattr(of_text, "vocab_size", None)
     if not isinstance(n_vocab, int):
-        raise InputError(f"the model of {folder} does not read tokens; call saccade.observe_checkpoints with your own `probe`.")
-    length = max(1, min(LENGTH, getattr(of_text, "max_position_embeddings", None) or LENGTH))  # the model refuses a wrong one
-    place = next((place for place in (folder, folder.parent) if any((place / name).is_file() for name in _TOKENIZERS)), None)
+        raise InputError(
+            f"the model of {folder} does not read tokens; call saccade.observe_checkpoints with your own `probe`."
+        )
+    length = max(
+        1, min(LENGTH, getattr(of_text, "max_position_embeddings", None) or LENGTH)
+    )  # the model refuses a wrong one
+    place = next(
+        (
+            place
+            for place in (folder, folder.parent)
+            if any((place / name).is_file() for name in _TOKENIZERS)
+        ),
+        None,
+    )
     if place is None:
         if text is not None:
-            raise InputError(f"a text was given, but there is no tokenizer in {folder} to read it with.")
-        ids = _random_ids(n_vocab, [getattr(of_text, f"{name}_token_id", None) for name in ("pad", "bos", "eos")], ROWS * length)
+            raise InputError(
+                f"a text was given, but there is no tokenizer in {folder} to read it with."
+            )
+        ids = _random_ids(
+            n_vocab,
+            [getattr(of_text, f"{name}_token_id", None) for name in ("pad", "bos", "eos")],
+            ROWS * length,
+        )
         sentence = f"no tokenizer was found: the probe is random tokens (seed {_SEED}), among which none is frequent or telling"
     else:
         ids = _token_ids(place, PARAGRAPH if text is None else text, trust_remote_code)
-        sentence = "the probe is a paragraph of our own" if text is None else "the probe is the beginning of the given text"
+        sentence = (
+            "the probe is a paragraph of our own"
+            if text is None
+            else "the probe is the beginning of the given text"
+        )
     if ids.max() >= n_vocab:
-        raise InputError(f"the tokenizer of {folder} gives token {ids.max()}, but the model has only {n_vocab} tokens.")
+        raise InputError(
+            f"the tokenizer of {folder} gives token {ids.max()}, but the model has only {n_vocab} tokens."
+        )
     rows = torch.as_tensor(_rows(ids, length))
-    batch = {"input_ids": rows} | ({"decoder_input_ids": rows} if getattr(config, "is_encoder_decoder", False) else {})
+    batch = {"input_ids": rows} | (
+        {"decoder_input_ids": rows} if getattr(config, "is_encoder_decoder", False) else {}
+    )
     return TextProbe(batch, ids, f"{sentence}; {rows.shape[0]} rows of {rows.shape[1]} tokens.")
 
 
@@ -86,7 +122,9 @@ def _token_ids(folder: Path, text: str, trust_remote_code: bool) -> np.ndarray:
             )
             ids = np.asarray(tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)
     except Exception as error:  # tokenizers of all kinds, each with failures of its own
-        raise InputError(f"the tokenizer in {folder} cannot be used: {str(error).strip().splitlines()[0]}") from None
+        raise InputError(
+            f"the tokenizer in {folder} cannot be used: {str(error).strip().splitlines()[0]}"
+        ) from None
     if len(ids) < 2:
         raise InputError(f"the text has {len(ids)} tokens; it needs at least two.")
     return ids

@@ -1,8 +1,9 @@
 """What Focus and Dilution (arXiv 2605.01199) predicts, as plain functions of plain arrays.
 
-Each function holds one statement: the equation, the letters, where it applies. [chen2026, ...] marks what the paper states;
-[derived, ...] marks what follows from its model and data and was derived for this package. Keys point into
-references.bib. Token 0 is the most frequent one; a trailing `_0` in other names means "at t = 0". NumPy and SciPy only.
+Each function holds one statement: the equation, the letters, where it applies. [chen2026, ...]
+marks what the paper states; [derived, ...] marks what follows from its model and data and was
+derived for this package. Keys point into references.bib. Token 0 is the most frequent one; a
+trailing `_0` in other names means "at t = 0". NumPy and SciPy only.
 """
 
 from .assumptions import *

@@ -1,8 +1,10 @@
-r"""Stage I, condensation: near the origin embedding and projection grow along one direction while attention stands still.
+r"""Stage I, condensation: near the origin embedding and projection grow along one direction while
+attention stands still.
 
-At the origin $\partial L/\partial\Phi = 0$ and $-\partial L/\partial M = \pi u^\top$ with $u = \pi - 1/d$, a single direction. The
-linear flow is solved exactly, from any start; it ends where the cubic terms do, when the embedding is about half as large as at
-the unigram point (unigram.py). Not here: query and key, whose velocity is of fifth order in the weights.
+At the origin $\partial L/\partial\Phi = 0$ and $-\partial L/\partial M = \pi u^\top$ with $u = \pi
+- 1/d$, a single direction. The linear flow is solved exactly, from any start; it ends where the
+cubic terms do, when the embedding is about half as large as at the unigram point (unigram.py). Not
+here: query and key, whose velocity is of fifth order in the weights.
 
 | ours         | theirs                     | axes         |
 |--------------|----------------------------|--------------|
@@ -46,12 +48,15 @@ def centred_stationary(*, stationary: ArrayLike) -> NDArray[np.float64]:
 
 
 def condensation_drive(*, stationary: ArrayLike) -> NDArray[np.float64]:
-    r"""The only force at the origin, $-\partial L/\partial M = \pi(\pi-1/d)^\top$. [derived, stage I]."""
+    r"""The only force at the origin, $-\partial L/\partial M = \pi(\pi-1/d)^\top$. [derived, stage
+    I].
+    """
     return np.outer(np.asarray(stationary, float), centred_stationary(stationary=stationary))
 
 
 def condensation_rate(*, stationary: ArrayLike, lr_decoder: float = 1.0) -> float:
-    r"""Growth rate at the origin, $\mu_0 = \eta\lVert\pi\rVert\,\lVert\pi-1/d\rVert$. [derived, stage I].
+    r"""Growth rate at the origin, $\mu_0 = \eta\lVert\pi\rVert\,\lVert\pi-1/d\rVert$. [derived,
+    stage I].
 
     Zero for a uniform law: nothing to learn before attention, and the theory does not apply.
     """
@@ -62,22 +67,39 @@ def condensation_rate(*, stationary: ArrayLike, lr_decoder: float = 1.0) -> floa
 def _components(
     embedding_0: ArrayLike, projection_0: ArrayLike, stationary: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Unit vectors along pi and u, and the part of each weight that they see, a vector over the width."""
+    """Unit vectors along pi and u, and the part of each weight that they see, a vector over the
+    width.
+    """
     pi, u = unequal(stationary), centred_stationary(stationary=stationary)
     pi_hat, u_hat = pi / np.linalg.norm(pi), u / np.linalg.norm(u)
-    return pi_hat, u_hat, np.asarray(embedding_0, float).T @ pi_hat, np.asarray(projection_0, float) @ u_hat
+    return (
+        pi_hat,
+        u_hat,
+        np.asarray(embedding_0, float).T @ pi_hat,
+        np.asarray(projection_0, float) @ u_hat,
+    )
 
 
 def linear_weights(
-    t: ArrayLike, embedding_0: ArrayLike, projection_0: ArrayLike, *, stationary: ArrayLike, lr_decoder: float = 1.0
+    t: ArrayLike,
+    embedding_0: ArrayLike,
+    projection_0: ArrayLike,
+    *,
+    stationary: ArrayLike,
+    lr_decoder: float = 1.0,
 ) -> LinearWeights:
-    r"""The linear flow $\dot W_0 = \eta\pi u^\top W_1^\top$, $\dot W_1 = \eta W_0^\top\pi u^\top$, solved.
+    r"""The linear flow $\dot W_0 = \eta\pi u^\top W_1^\top$, $\dot W_1 = \eta W_0^\top\pi u^\top$,
+    solved.
 
-    With $a = W_0^\top\hat\pi$ and $b = W_1\hat u$: $a(t) = a\cosh\mu_0t + b\sinh\mu_0t$, b likewise, and the rest of both
-    matrices stays. Axes of t come first in the result. [derived, stage I]; [chen2026, Lemma 3.1] bounds the distance to the flow.
+    With $a = W_0^\top\hat\pi$ and $b = W_1\hat u$: $a(t) = a\cosh\mu_0t + b\sinh\mu_0t$, b
+    likewise, and the rest of both matrices stays. Axes of t come first in the result. [derived,
+    stage I]; [chen2026, Lemma 3.1] bounds the distance to the flow.
     """
     pi_hat, u_hat, a, b = _components(embedding_0, projection_0, stationary)
-    phase = condensation_rate(stationary=stationary, lr_decoder=lr_decoder) * np.asarray(t, float)[..., None]
+    phase = (
+        condensation_rate(stationary=stationary, lr_decoder=lr_decoder)
+        * np.asarray(t, float)[..., None]
+    )
     grown_a = a * (np.cosh(phase) - 1) + b * np.sinh(phase)
     grown_b = b * (np.cosh(phase) - 1) + a * np.sinh(phase)
     return LinearWeights(
@@ -86,8 +108,11 @@ def linear_weights(
     )
 
 
-def condensed_direction(embedding_0: ArrayLike, projection_0: ArrayLike, *, stationary: ArrayLike) -> NDArray[np.float64]:
-    r"""The direction all tokens condense to, $\alpha \propto W_0(0)^\top\hat\pi + W_1(0)\hat u$, of norm 1.
+def condensed_direction(
+    embedding_0: ArrayLike, projection_0: ArrayLike, *, stationary: ArrayLike
+) -> NDArray[np.float64]:
+    r"""The direction all tokens condense to, $\alpha \propto W_0(0)^\top\hat\pi + W_1(0)\hat u$, of
+    norm 1.
 
     [chen2026, Theorem 3.2] states $W_0/\lVert W_0\rVert \to \hat\pi\alpha^\top$; $\alpha$ and
     $W_1/\lVert W_1\rVert \to \alpha\hat u^\top$ are [derived, stage I].
@@ -97,19 +122,29 @@ def condensed_direction(embedding_0: ArrayLike, projection_0: ArrayLike, *, stat
 
 
 def condensation_slope(*, stationary: ArrayLike, lr_decoder: float = 1.0) -> float:
-    r"""How much longer stage I takes per e-fold of a smaller start, $dt/d\ln(1/\epsilon) = 1/\mu_0$. [derived, stage I]."""
+    r"""How much longer stage I takes per e-fold of a smaller start, $dt/d\ln(1/\epsilon) =
+    1/\mu_0$. [derived, stage I].
+    """
     return 1 / condensation_rate(stationary=unequal(stationary), lr_decoder=lr_decoder)
 
 
 def condensation_time(
-    embedding_0: ArrayLike, projection_0: ArrayLike, *, stationary: ArrayLike, lr_decoder: float = 1.0, fraction: float = 0.5
+    embedding_0: ArrayLike,
+    projection_0: ArrayLike,
+    *,
+    stationary: ArrayLike,
+    lr_decoder: float = 1.0,
+    fraction: float = 0.5,
 ) -> float:
-    r"""When the growing mode of the linear flow reaches `fraction` of the embedding's norm g at the unigram point:
-    $\tfrac12\lVert a+b\rVert e^{\mu_0t} = fg$.
+    r"""When the growing mode of the linear flow reaches `fraction` of the embedding's norm g at the
+    unigram point: $\tfrac12\lVert a+b\rVert e^{\mu_0t} = fg$.
 
-    [derived, stage I]. The flow itself slows down before the end and arrives later, by a delay that tends to a constant as
-    the start shrinks.
+    [derived, stage I]. The flow itself slows down before the end and arrives later, by a delay that
+    tends to a constant as the start shrinks.
     """
     _, _, a, b = _components(embedding_0, projection_0, stationary)
     target = 2 * fraction * embedding_norm(stationary=stationary)
-    return float(np.log(target / np.linalg.norm(a + b)) * condensation_slope(stationary=stationary, lr_decoder=lr_decoder))
+    return float(
+        np.log(target / np.linalg.norm(a + b))
+        * condensation_slope(stationary=stationary, lr_decoder=lr_decoder)
+    )

@@ -1,7 +1,8 @@
-r"""Where Focus and Dilution [chen2026] is wrong in print, or true and too weak: each form and the one that holds, then misprints.
+r"""Where Focus and Dilution [chen2026] is wrong in print, or true and too weak: each form and the
+one that holds, then misprints.
 
-Numbers are those of `docs/errata.md`, which is made from the claims: 1.n for sections 1 to 3.3 with Appendices B and C, 2.n for
-sections 3.4 and 4 with Appendices D and E.
+Numbers are those of `docs/errata.md`, which is made from the claims: 1.n for sections 1 to 3.3 with
+Appendices B and C, 2.n for sections 3.4 and 4 with Appendices D and E.
 """
 
 from ..statement import Correction, Dropped, Misprint
@@ -18,7 +19,9 @@ ERRATUM_1_1 = Correction(
 )
 ERRATUM_1_2 = Correction(
     "1.2",
-    (r"\text{one unstable direction; Lemma 3.1, which needs a simple eigenvalue, gives its direction}",),
+    (
+        r"\text{one unstable direction; Lemma 3.1, which needs a simple eigenvalue, gives its direction}",
+    ),
     (
         r"m \text{ unstable directions of the same rate at the origin, } d_k \text{ at the second critical point}",
         r"\text{(width } m \text{, key width } d_k \text{; in the paper } d_k = m \text{)}",
@@ -47,7 +50,9 @@ ERRATUM_1_3 = Correction(
 ERRATUM_1_4 = Correction(
     "1.4",
     (r"\langle \Delta(0), v_u \rangle \ne 0 \Rightarrow \frac{\Delta}{|\Delta|} \to \pm v_u",),
-    (r"|\langle \Delta(0), v_u \rangle| \ge c_0 \epsilon \text{ with } c_0 \text{ independent of } \epsilon",),
+    (
+        r"|\langle \Delta(0), v_u \rangle| \ge c_0 \epsilon \text{ with } c_0 \text{ independent of } \epsilon",
+    ),
     "A start whose share of the mode shrinks with its size is still orthogonal to it when the lemma says it should have aligned.",
     title="A start may be too nearly orthogonal to align",
 )
@@ -78,7 +83,9 @@ ERRATUM_1_7 = Correction(
 ERRATUM_1_8 = Correction(
     "1.8",
     (r"p_j \propto \exp(\kappa^2 |\pi|^2 (\pi_j - \frac{1}{d}))",),
-    (r"p_j \propto \exp(\kappa^2 \frac{|\pi|}{|\pi - 1/d|} (\pi_j - \frac{1}{d})) \text{, as in eqs. 100 to 104}",),
+    (
+        r"p_j \propto \exp(\kappa^2 \frac{|\pi|}{|\pi - 1/d|} (\pi_j - \frac{1}{d})) \text{, as in eqs. 100 to 104}",
+    ),
     "The ray is spanned by unit vectors, so the logits carry the norms of π and π - 1/d once each.",
     title="The exponent of eq. 127 has the wrong norms",
 )
@@ -111,7 +118,9 @@ ERRATUM_1_11 = Correction(
 
 ERRATUM_2_1 = Correction(
     "2.1",
-    (r"\text{proof, } \eta \to \infty: \text{ such a point, } \gamma_1 \gamma_l < 0, \text{ for every } \lambda \in (0, 1)",),
+    (
+        r"\text{proof, } \eta \to \infty: \text{ such a point, } \gamma_1 \gamma_l < 0, \text{ for every } \lambda \in (0, 1)",
+    ),
     (
         r"\text{saturated point only if } (1 - \lambda) \pi_1 < \frac{1}{d}",
         r"\text{at finite } \eta \text{ a degenerate point exists outside this domain too}",
@@ -131,8 +140,12 @@ ERRATUM_2_2 = Correction(
 )
 ERRATUM_2_3 = Correction(
     "2.3",
-    (r"Q_K^\top J Q_K = -\delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top + O(\delta^3) \text{, eq. 173}",),
-    (r"Q_K^\top J Q_K = \delta^2 Q_K^\top H_2 Q_K - \delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top = 0",),
+    (
+        r"Q_K^\top J Q_K = -\delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top + O(\delta^3) \text{, eq. 173}",
+    ),
+    (
+        r"Q_K^\top J Q_K = \delta^2 Q_K^\top H_2 Q_K - \delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top = 0",
+    ),
     "The second-order change of the Jacobian is of the same size as the printed term and cancels it.",
     title="Eq. 173 drops a term; the right value is zero",
 )
@@ -163,7 +176,9 @@ ERRATUM_2_5 = Correction(
 ERRATUM_2_6 = Correction(
     "2.6",
     (r"\pi \propto (2^{-1}, 2^{-2}, \ldots, 2^{-d}) \text{, App. E.1}",),
-    (r"\pi = (0.75, 0.19, 0.05, 0.01) \approx (4^{-1}, 4^{-2}, \ldots, 4^{-d}) / \text{sum, section 4.1}",),
+    (
+        r"\pi = (0.75, 0.19, 0.05, 0.01) \approx (4^{-1}, 4^{-2}, \ldots, 4^{-d}) / \text{sum, section 4.1}",
+    ),
     "Section 4.1 and Appendix E.1 describe one experiment; powers of 2 give token 1 only 0.533.",
     title="Powers of 2 or of 4: two different experiments",
 )
@@ -206,7 +221,11 @@ ERRATUM_2_9 = Correction(
 )
 
 MISPRINTS: tuple[Misprint, ...] = (
-    Misprint("eq. 1", "π entrywise nonnegative", "π entrywise positive (App. B.1 needs P > 0 and divides by π_i)"),
+    Misprint(
+        "eq. 1",
+        "π entrywise nonnegative",
+        "π entrywise positive (App. B.1 needs P > 0 and divides by π_i)",
+    ),
     Misprint("Lemma 3.1, proof", "spectral gap δ", "ρ, as in the statement"),
     Misprint("App. B.1", "τ_{N(T)} ≤ T - 1 with N(T) = max{k: τ_k ≤ T}", "τ_{N(T)} ≤ T"),
     Misprint("eq. 64", "π_i A_i (P_i - p_i)", "π_i A_iᵀ (P_i - p_i)"),
@@ -243,14 +262,26 @@ MISPRINTS: tuple[Misprint, ...] = (
         "factor 1 - π₁",
         "1/(1 - π₁), since ∂A_l/∂δ = (0, 1, -1)/(1 - π₁); what it multiplies is 0",
     ),
-    Misprint("Lemma D.9, proof, item 2", "e_iᵀ Φ", "e_iᵀ dΦ: a change of attention is linear in the change of Φ"),
-    Misprint("App. D, eq. 175, last two lines", "right side without a factor on the left", "α_⊥ᵀ times it, as on the left side"),
+    Misprint(
+        "Lemma D.9, proof, item 2",
+        "e_iᵀ Φ",
+        "e_iᵀ dΦ: a change of attention is linear in the change of Φ",
+    ),
+    Misprint(
+        "App. D, eq. 175, last two lines",
+        "right side without a factor on the left",
+        "α_⊥ᵀ times it, as on the left side",
+    ),
     Misprint(
         "App. D, display before eq. 228",
         "Hess L = J₀ + δH₁, with an H₁ that lacks the factor c = N/c₁",
         "-Hess L = J₀ + H₁ with the H₁ of eq. 229, which contains c, and δ already",
     ),
-    Misprint("App. D, eq. 206, lower right block", "(1 - π₁)γ_l Var(p_l), after a factor 1 - π₁", "γ_l Var(p_l)"),
+    Misprint(
+        "App. D, eq. 206, lower right block",
+        "(1 - π₁)γ_l Var(p_l), after a factor 1 - π₁",
+        "γ_l Var(p_l)",
+    ),
     Misprint("App. D, eq. 211", "diag(Var(p₁))", "diag(βᵀ Var(p₁))"),
     Misprint(
         "App. D, eqs. 213 and 214",
@@ -268,10 +299,20 @@ MISPRINTS: tuple[Misprint, ...] = (
         "(1 - π₁)γ_l Var(p_l)/4; as printed, B₄ to B₆ are off by up to 0.130 there",
     ),
     Misprint("App. D, display Ex120 of the HTML version", "the opposite sign", "that of eq. 186"),
-    Misprint("App. D, displays Ex140 and Ex142", "last entry without brackets", "brackets around it"),
+    Misprint(
+        "App. D, displays Ex140 and Ex142", "last entry without brackets", "brackets around it"
+    ),
     Misprint("App. D, display Ex150, middle term", "no dβᵀ", "dβᵀ in front: the term is a number"),
-    Misprint("section 4.2", "medium-frequency tokens (> 10 %)", "no share of a text: fewer than ten tokens could have it"),
-    Misprint("after eq. 230", "outside a zero test set", "outside a set of measure zero; the condition always holds (2.8)"),
+    Misprint(
+        "section 4.2",
+        "medium-frequency tokens (> 10 %)",
+        "no share of a text: fewer than ten tokens could have it",
+    ),
+    Misprint(
+        "after eq. 230",
+        "outside a zero test set",
+        "outside a set of measure zero; the condition always holds (2.8)",
+    ),
     Misprint(
         "section 4.1, stage II",
         "outer parameters largely invariant",
@@ -285,11 +326,15 @@ DROPPED: tuple[Dropped, ...] = (
         "in the flow it is in stage I, but section 4.1 is about Adam: only 0.12 of the fall comes before queries condense",
     ),
     Dropped(
-        "Eqs. 85 and 91", "true, only loose: the error is of order ε^(3/n), not ε^(2/n), and queries are of order ε, not ε^(2/3)"
+        "Eqs. 85 and 91",
+        "true, only loose: the error is of order ε^(3/n), not ε^(2/n), and queries are of order ε, not ε^(2/3)",
     ),
     Dropped(
         "T₂ ≤ T_d (after Proposition C.6)",
         "true for small ε, and the paper names no threshold; for larger ε it fails in 22, 26 and 10 of 48 cases (three chains)",
     ),
-    Dropped("The suprema in eqs. 74 and 89", "both bounds leave a constant open, so that no number can decide; eq. 88 is 1.9"),
+    Dropped(
+        "The suprema in eqs. 74 and 89",
+        "both bounds leave a constant open, so that no number can decide; eq. 88 is 1.9",
+    ),
 )

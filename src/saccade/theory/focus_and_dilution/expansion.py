@@ -1,9 +1,11 @@
-r"""Appendix D of [chen2026]: the flow around the saturated point of three tokens, to second order in the state and the asymmetry.
+r"""Appendix D of [chen2026]: the flow around the saturated point of three tokens, to second order
+in the state and the asymmetry.
 
-With $\theta = (\Delta\gamma, \Delta\beta)$, masses $(\pi_1, \frac{1-\pi_1}2+\delta, \frac{1-\pi_1}2-\delta)$, $s = (0, 1, -1)$ and
-$l = (0, \frac12, \frac12)$: $-\nabla L = J_0\theta + \delta f_1 + \frac12B(\theta,\theta) + \delta J_1\theta + \dots$ (eq. 163).
-Formulas are those the paper goes on with; the kernel block of eq. 173 is wrong and is here as printed. For any law and number of
-tokens: saturated.py. Domain: $(1-\lambda)\pi_1 < 1/3$.
+With $\theta = (\Delta\gamma, \Delta\beta)$, masses $(\pi_1, \frac{1-\pi_1}2+\delta,
+\frac{1-\pi_1}2-\delta)$, $s = (0, 1, -1)$ and $l = (0, \frac12, \frac12)$: $-\nabla L = J_0\theta +
+\delta f_1 + \frac12B(\theta,\theta) + \delta J_1\theta + \dots$ (eq. 163). Formulas are those the
+paper goes on with; the kernel block of eq. 173 is wrong and is here as printed. For any law and
+number of tokens: saturated.py. Domain: $(1-\lambda)\pi_1 < 1/3$.
 
 | ours | theirs                                                     | axes |
 |------|------------------------------------------------------------|------|
@@ -58,25 +60,33 @@ def saturated_triple(high: float, stay: float, *, span: float | None = None) -> 
         saturated_point(high=high, n_vocab=3, stay=stay, span=span),
         two_level_targets(high=high, n_vocab=3, stay=stay),
     )
-    after_high, after_low = np.array([t.high_high, t.high_low, t.high_low]), np.array([t.low_high, t.low_low, t.low_low])
+    after_high, after_low = (
+        np.array([t.high_high, t.high_low, t.high_low]),
+        np.array([t.low_high, t.low_low, t.low_low]),
+    )
     return SaturatedTriple(high, stay, state.gamma, state.beta, after_high, after_low)
 
 
 def kernel_basis(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$k_1 = (s; 0)$, $k_2 = (0; 1)$, $k_3 = (-\gamma; \beta)$, normalised, as columns. [chen2026, Proposition D.1], eq. 164."""
+    r"""$k_1 = (s; 0)$, $k_2 = (0; 1)$, $k_3 = (-\gamma; \beta)$, normalised, as columns. [chen2026,
+    Proposition D.1], eq. 164.
+    """
     g, b, none = at.gamma, at.beta, np.zeros(3)
     return _columns([_CONTRAST, none], [none, np.ones(3)], [-g, b])
 
 
 def range_basis(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$q_1 = (-2\gamma_l, \gamma_1, \gamma_1; 0)$, $q_2 = (0; s)$,
-    $q_3 = (\gamma/\lVert\gamma\rVert^2; \beta/\lVert\beta\rVert^2)$, normalised, as columns. [chen2026, Proposition D.1], eq. 165.
+    r"""$q_1 = (-2\gamma_l, \gamma_1, \gamma_1; 0)$, $q_2 = (0; s)$, $q_3 =
+    (\gamma/\lVert\gamma\rVert^2; \beta/\lVert\beta\rVert^2)$, normalised, as columns. [chen2026,
+    Proposition D.1], eq. 165.
 
-    The paper assumes $\lVert\gamma\rVert = \lVert\beta\rVert$ and prints $q_3 \propto (\gamma; \beta)$; this $q_3$ needs no such
-    assumption.
+    The paper assumes $\lVert\gamma\rVert = \lVert\beta\rVert$ and prints $q_3 \propto (\gamma;
+    \beta)$; this $q_3$ needs no such assumption.
     """
     g, b, none = at.gamma, at.beta, np.zeros(3)
-    return _columns([np.array([-2 * g[1], g[0], g[0]]), none], [none, _CONTRAST], [g / (g @ g), b / (b @ b)])
+    return _columns(
+        [np.array([-2 * g[1], g[0], g[0]]), none], [none, _CONTRAST], [g / (g @ g), b / (b @ b)]
+    )
 
 
 def _columns(*vectors: list[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -89,7 +99,8 @@ def _var(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rest_jacobian(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$J_0 = -\begin{pmatrix}c_1&0&0&v_1\\0&c_2&c_2&v_2\\0&c_2&c_2&v_2\\v_1^\top&v_2^\top&v_2^\top&C\end{pmatrix}$.
+    r"""$J_0 =
+    -\begin{pmatrix}c_1&0&0&v_1\\0&c_2&c_2&v_2\\0&c_2&c_2&v_2\\v_1^\top&v_2^\top&v_2^\top&C\end{pmatrix}$.
 
     [chen2026, Lemma D.6], eq. 178.
     """
@@ -117,7 +128,8 @@ def asymmetry_force(at: SaturatedTriple) -> NDArray[np.float64]:
 
 
 def range_response(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$\theta/\delta$ at which the range part of the gradient vanishes to first order, $(0; s)N/c_1$.
+    r"""$\theta/\delta$ at which the range part of the gradient vanishes to first order, $(0;
+    s)N/c_1$.
 
     [chen2026, Proposition D.2], eq. 167: $\zeta = \delta(0, \sqrt2N/c_1, 0)$ in the range basis.
     """
@@ -134,17 +146,22 @@ def mixed_jacobian(at: SaturatedTriple) -> NDArray[np.float64]:
 
 
 def second_differential(at: SaturatedTriple, *, strength: float) -> NDArray[np.float64]:
-    r"""B of eq. 163, minus the third derivatives of the loss. With the differentials $Z', Z''$ of the logits $h\beta$ of one kind
-    of query, the variance V and the third cumulant $k_3$ of its predictions,
-    $B = -\sum_im_i[k_3(Z', Z', Z') + V(Z', Z'')]$, the last summed over the three places of $Z'$.
+    r"""B of eq. 163, minus the third derivatives of the loss. With the differentials $Z', Z''$ of
+    the logits $h\beta$ of one kind of query, the variance V and the third cumulant $k_3$ of its
+    predictions, $B = -\sum_im_i[k_3(Z', Z', Z') + V(Z', Z'')]$, the last summed over the three
+    places of $Z'$.
 
-    [chen2026, Lemma D.11], blocks in eqs. 199 to 223. Low queries see $h = \gamma_l + \frac{d\gamma_2+d\gamma_3}2 +
-    \frac{\kappa\gamma_l}4(d\gamma_2-d\gamma_3)^2$. Axes: gamma then beta, three times.
+    [chen2026, Lemma D.11], blocks in eqs. 199 to 223. Low queries see $h = \gamma_l +
+    \frac{d\gamma_2+d\gamma_3}2 + \frac{\kappa\gamma_l}4(d\gamma_2-d\gamma_3)^2$. Axes: gamma then
+    beta, three times.
     """
     pi_1, _, (g_1, g_l, _), b, p_1, p_l = at
     s, beta_part = np.append(_CONTRAST, np.zeros(3)), np.eye(6)[3:]
     T = np.zeros((6, 6, 6))
-    for mass, h, p, seen, bend in ((pi_1, g_1, p_1, np.eye(3)[0], 0.0), (1 - pi_1, g_l, p_l, _LOW, strength * g_l / 2)):
+    for mass, h, p, seen, bend in (
+        (pi_1, g_1, p_1, np.eye(3)[0], 0.0),
+        (1 - pi_1, g_l, p_l, _LOW, strength * g_l / 2),
+    ):
         along = np.append(seen, np.zeros(3))
         first = np.outer(b, along) + h * beta_part
         mixed = np.einsum("i,aj->aij", along, beta_part)
@@ -168,13 +185,18 @@ def _third_cumulant(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def curvature_force(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$Q_K^\top\frac12B(q_2, q_2) = (0, 0, c_1)/\sqrt{\lVert\gamma\rVert^2+\lVert\beta\rVert^2}$. [chen2026, Lemma D.13]."""
-    return np.array([0.0, 0.0, force_and_stiffness(at)[1]]) / np.hypot(np.linalg.norm(at.gamma), np.linalg.norm(at.beta))
+    r"""$Q_K^\top\frac12B(q_2, q_2) = (0, 0, c_1)/\sqrt{\lVert\gamma\rVert^2+\lVert\beta\rVert^2}$.
+    [chen2026, Lemma D.13].
+    """
+    return np.array([0.0, 0.0, force_and_stiffness(at)[1]]) / np.hypot(
+        np.linalg.norm(at.gamma), np.linalg.norm(at.beta)
+    )
 
 
 def hessian_slope(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$H_1/\delta$: how the Jacobian changes from the symmetric point to the solution of first order. With $c = N/c_1$,
-    $H_1/\delta = -c\begin{pmatrix}0&B\\B^\top&C\end{pmatrix} + J_1$. [chen2026, Lemma D.15], eq. 229.
+    r"""$H_1/\delta$: how the Jacobian changes from the symmetric point to the solution of first
+    order. With $c = N/c_1$, $H_1/\delta = -c\begin{pmatrix}0&B\\B^\top&C\end{pmatrix} + J_1$.
+    [chen2026, Lemma D.15], eq. 229.
     """
     pi_1, _, (g_1, g_l, _), b, p_1, p_l = at
     force, stiffness = force_and_stiffness(at)
@@ -194,9 +216,11 @@ def _skew(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def printed_kernel_block(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$-E(Q_R^\top J_0Q_R)^{-1}E^\top$ with $E = Q_K^\top(H_1/\delta)Q_R$: the kernel's growth rates over $\delta^2$.
+    r"""$-E(Q_R^\top J_0Q_R)^{-1}E^\top$ with $E = Q_K^\top(H_1/\delta)Q_R$: the kernel's growth
+    rates over $\delta^2$.
 
-    [chen2026, Theorem D.3], eq. 173, as printed. It forgets $Q_K^\top H_2Q_K$, of the same order, which cancels it.
+    [chen2026, Theorem D.3], eq. 173, as printed. It forgets $Q_K^\top H_2Q_K$, of the same order,
+    which cancels it.
     """
     K, R = kernel_basis(at), range_basis(at)
     E = K.T @ hessian_slope(at) @ R
@@ -204,16 +228,20 @@ def printed_kernel_block(at: SaturatedTriple) -> NDArray[np.float64]:
 
 
 def resampling_gradient(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""How the asymmetry changes $\partial L/\partial M$ at rest: $-[\lambda l + (1-\lambda)(\pi_1e_1 + (1-\pi_1)l)]s^\top$.
+    r"""How the asymmetry changes $\partial L/\partial M$ at rest: $-[\lambda l +
+    (1-\lambda)(\pi_1e_1 + (1-\pi_1)l)]s^\top$.
 
     [chen2026, Lemma D.7], eq. 186.
     """
     pi_1, stay, *_ = at
-    return -np.outer(stay * _LOW + (1 - stay) * (pi_1 * np.eye(3)[0] + (1 - pi_1) * _LOW), _CONTRAST)
+    return -np.outer(
+        stay * _LOW + (1 - stay) * (pi_1 * np.eye(3)[0] + (1 - pi_1) * _LOW), _CONTRAST
+    )
 
 
 def decoder_gradient_slope(at: SaturatedTriple) -> NDArray[np.float64]:
-    r"""$\partial L/\partial M$ over $\delta$: $\frac N{c_1}[\pi_1\gamma_1p_{12}e_1 + (1-\pi_1)\gamma_lp_{l2}\,l]s^\top$ + eq. 186.
+    r"""$\partial L/\partial M$ over $\delta$: $\frac N{c_1}[\pi_1\gamma_1p_{12}e_1 +
+    (1-\pi_1)\gamma_lp_{l2}\,l]s^\top$ + eq. 186.
 
     [chen2026, Lemma D.17].
     """
@@ -224,7 +252,9 @@ def decoder_gradient_slope(at: SaturatedTriple) -> NDArray[np.float64]:
 
 
 def mild_condition(at: SaturatedTriple) -> float:
-    r"""$c(1-\pi_1)\gamma_lp_{l2} - (\lambda + (1-\pi_1)(1-\lambda))$, not to be zero. [chen2026, Lemma D.17], eq. 230."""
+    r"""$c(1-\pi_1)\gamma_lp_{l2} - (\lambda + (1-\pi_1)(1-\lambda))$, not to be zero. [chen2026,
+    Lemma D.17], eq. 230.
+    """
     pi_1, stay, (_, g_l, _), _, _, p_l = at
     force, stiffness = force_and_stiffness(at)
     return float(force / stiffness * (1 - pi_1) * g_l * p_l[1] - (stay + (1 - pi_1) * (1 - stay)))

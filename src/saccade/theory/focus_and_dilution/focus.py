@@ -1,8 +1,10 @@
-r"""Stage II, focus: query and key grow along the one embedding direction, so every query tilts to the same keys.
+r"""Stage II, focus: query and key grow along the one embedding direction, so every query tilts to
+the same keys.
 
-Around the unigram point the attention block is linear and solved exactly. Attention sees only the strength $\kappa$ of
-$\Phi = \kappa\gamma\gamma^\top$; with $\gamma \propto \pi$ every query looks more at frequent tokens, or less where $\kappa < 0$.
-Valid while $\kappa\gamma\gamma^\top$ is small. Not here: what the tilt does to the embedding (drift.py).
+Around the unigram point the attention block is linear and solved exactly. Attention sees only the
+strength $\kappa$ of $\Phi = \kappa\gamma\gamma^\top$; with $\gamma \propto \pi$ every query looks
+more at frequent tokens, or less where $\kappa < 0$. Valid while $\kappa\gamma\gamma^\top$ is small.
+Not here: what the tilt does to the embedding (drift.py).
 
 | ours           | theirs                      | axes             |
 |----------------|-----------------------------|------------------|
@@ -36,9 +38,12 @@ class LinearAttention(NamedTuple):
     key: NDArray[np.float64]
 
 
-def linear_attention(t: ArrayLike, query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float) -> LinearAttention:
-    r"""The flow $\dot W_Q = c\,\alpha\alpha^\top W_K$, $\dot W_K = c\,\alpha\alpha^\top W_Q$, solved: with $q = W_Q^\top\alpha$,
-    $k = W_K^\top\alpha$, $q(t) = q\cosh ct + k\sinh ct$, k likewise, and the rest of both matrices stays.
+def linear_attention(
+    t: ArrayLike, query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float
+) -> LinearAttention:
+    r"""The flow $\dot W_Q = c\,\alpha\alpha^\top W_K$, $\dot W_K = c\,\alpha\alpha^\top W_Q$,
+    solved: with $q = W_Q^\top\alpha$, $k = W_K^\top\alpha$, $q(t) = q\cosh ct + k\sinh ct$, k
+    likewise, and the rest of both matrices stays.
 
     [derived, stage II]. Axes of t come first in the result.
     """
@@ -47,15 +52,25 @@ def linear_attention(t: ArrayLike, query_0: ArrayLike, key_0: ArrayLike, *, dire
     q, k, phase = alpha @ WQ, alpha @ WK, rate * np.asarray(t, float)[..., None]
     grown_q = q * (np.cosh(phase) - 1) + k * np.sinh(phase)
     grown_k = k * (np.cosh(phase) - 1) + q * np.sinh(phase)
-    return LinearAttention(WQ + alpha[:, None] * grown_q[..., None, :], WK + alpha[:, None] * grown_k[..., None, :])
+    return LinearAttention(
+        WQ + alpha[:, None] * grown_q[..., None, :], WK + alpha[:, None] * grown_k[..., None, :]
+    )
 
 
 def focus_strength(
-    t: ArrayLike, query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float, phi_scale: float = 1.0
+    t: ArrayLike,
+    query_0: ArrayLike,
+    key_0: ArrayLike,
+    *,
+    direction: ArrayLike,
+    rate: float,
+    phi_scale: float = 1.0,
 ) -> NDArray[np.float64]:
-    r"""Strength of attention, $\kappa(t) = s\,[q\cdot k\cosh 2ct + \tfrac12(\lVert q\rVert^2+\lVert k\rVert^2)\sinh 2ct]$.
+    r"""Strength of attention, $\kappa(t) = s\,[q\cdot k\cosh 2ct + \tfrac12(\lVert q\rVert^2+\lVert
+    k\rVert^2)\sinh 2ct]$.
 
-    [derived, stage II]. Tends to $\frac s4\lVert q\pm k\rVert^2e^{2|c|t}$ times the sign of c, whatever the start.
+    [derived, stage II]. Tends to $\frac s4\lVert q\pm k\rVert^2e^{2|c|t}$ times the sign of c,
+    whatever the start.
     """
     alpha = np.asarray(direction, float) / np.linalg.norm(direction)
     q, k = alpha @ np.asarray(query_0, float), alpha @ np.asarray(key_0, float)
@@ -66,15 +81,19 @@ def focus_strength(
 def focus_logits(strength: ArrayLike, *, gamma: ArrayLike) -> NDArray[np.float64]:
     r"""Attention logits on the rank-one manifold, $\Phi = \kappa\gamma\gamma^\top$.
 
-    Around the unigram point $\Phi/\lVert\Phi\rVert \to \pm\pi\pi^\top/\lVert\pi\rVert^2$ [chen2026, Propositions 3.3, 3.4].
+    Around the unigram point $\Phi/\lVert\Phi\rVert \to \pm\pi\pi^\top/\lVert\pi\rVert^2$ [chen2026,
+    Propositions 3.3, 3.4].
     """
     gamma = np.asarray(gamma, float)
     return np.asarray(strength, float)[..., None, None] * np.outer(gamma, gamma)
 
 
-def first_order_attention(strength: ArrayLike, *, stationary: ArrayLike, gamma: ArrayLike) -> NDArray[np.float64]:
-    r"""Attention to first order in its strength, $A_{ij} \approx \pi_j[1 + \kappa\gamma_i(\gamma_j-\langle\gamma\rangle)]$, with
-    $\langle\gamma\rangle = \sum_j\pi_j\gamma_j$. [derived, stage II].
+def first_order_attention(
+    strength: ArrayLike, *, stationary: ArrayLike, gamma: ArrayLike
+) -> NDArray[np.float64]:
+    r"""Attention to first order in its strength, $A_{ij} \approx \pi_j[1 +
+    \kappa\gamma_i(\gamma_j-\langle\gamma\rangle)]$, with $\langle\gamma\rangle =
+    \sum_j\pi_j\gamma_j$. [derived, stage II].
     """
     pi, gamma = np.asarray(stationary, float), np.asarray(gamma, float)
     kappa = np.asarray(strength, float)[..., None, None]
@@ -82,13 +101,18 @@ def first_order_attention(strength: ArrayLike, *, stationary: ArrayLike, gamma: 
 
 
 def focus_slope(*, rate: float) -> float:
-    r"""How much longer stage II takes per e-fold of a smaller start, $dt/d\ln(1/\epsilon) = 1/|c|$. [derived, stage II]."""
+    r"""How much longer stage II takes per e-fold of a smaller start, $dt/d\ln(1/\epsilon) = 1/|c|$.
+    [derived, stage II].
+    """
     return 1 / abs(rate)
 
 
-def focus_onset(query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float, growth: float = 3.0) -> float:
-    r"""Time from the plateau on until $\lVert W_Q\rVert$ is `growth` = f times its start: the later root of
-    $ae^{2|c|t} + be^{-2|c|t} = (f^2-1)\lVert W_Q\rVert^2 + a + b$, with $4a = \lVert q\pm k\rVert^2$, $4b = \lVert q\mp k\rVert^2$.
+def focus_onset(
+    query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float, growth: float = 3.0
+) -> float:
+    r"""Time from the plateau on until $\lVert W_Q\rVert$ is `growth` = f times its start: the later
+    root of $ae^{2|c|t} + be^{-2|c|t} = (f^2-1)\lVert W_Q\rVert^2 + a + b$, with $4a = \lVert q\pm
+    k\rVert^2$, $4b = \lVert q\mp k\rVert^2$.
 
     [derived, stage II], exact for the linear flow. Upper signs where c > 0.
     """
@@ -97,14 +121,19 @@ def focus_onset(query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, r
     q, k = alpha @ WQ, np.sign(rate) * (alpha @ WK)
     a, b = np.sum((q + k) ** 2) / 4, np.sum((q - k) ** 2) / 4
     target = (growth**2 - 1) * np.sum(WQ**2) + a + b
-    return float(np.log((target + np.sqrt(target**2 - 4 * a * b)) / (2 * a)) / 2 * focus_slope(rate=rate))
+    return float(
+        np.log((target + np.sqrt(target**2 - 4 * a * b)) / (2 * a)) / 2 * focus_slope(rate=rate)
+    )
 
 
 def alignment(matrix: ArrayLike, pattern: ArrayLike) -> NDArray[np.float64]:
-    """Cosine between two arrays over the axes of `pattern`: 1 same direction, -1 opposite, 0 nothing in common.
+    """Cosine between two arrays over the axes of `pattern`: 1 same direction, -1 opposite, 0
+    nothing in common.
 
     Leading axes (seed, time) of `matrix` are kept.
     """
     matrix, pattern = np.asarray(matrix, float), np.asarray(pattern, float)
     axes = tuple(range(-pattern.ndim, 0))
-    return np.sum(matrix * pattern, axis=axes) / (np.sqrt(np.sum(matrix**2, axis=axes)) * np.linalg.norm(pattern))
+    return np.sum(matrix * pattern, axis=axes) / (
+        np.sqrt(np.sum(matrix**2, axis=axes)) * np.linalg.norm(pattern)
+    )

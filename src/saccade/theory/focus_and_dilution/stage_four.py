@@ -1,8 +1,10 @@
-r"""What [chen2026] states about stage IV, section 3.4 and Appendix D, and what we derived about it: each statement once.
+r"""What [chen2026] states about stage IV, section 3.4 and Appendix D, and what we derived about it:
+each statement once.
 
-The paper treats three tokens with saturated attention: token 1 sees itself only, tokens 2 and 3 only each other. There
-$\theta = (\Delta\gamma, \Delta\beta)$, $s = (0, 1, -1)$, $l = (0, \frac12, \frac12)$, $V_i = \mathrm{Var}(p_i)$,
-$Q_K = (k_1, k_2, k_3)$, $Q_R = (q_1, q_2, q_3)$; N and $c_1$ are those of Proposition D.2.
+The paper treats three tokens with saturated attention: token 1 sees itself only, tokens 2 and 3
+only each other. There $\theta = (\Delta\gamma, \Delta\beta)$, $s = (0, 1, -1)$, $l = (0, \frac12,
+\frac12)$, $V_i = \mathrm{Var}(p_i)$, $Q_K = (k_1, k_2, k_3)$, $Q_R = (q_1, q_2, q_3)$; N and $c_1$
+are those of Proposition D.2.
 """
 
 from functools import partial
@@ -36,7 +38,12 @@ PROPOSITION_3_8 = _stated(
         r" \frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0",
         r"\text{neutrally stable: the linearised flow on the rank-one manifold has no positive rate}",
     ),
-    (_EQUAL, _LAZY, "proved for three tokens (ours: any number) and saturated attention", _DOMAIN_OURS),
+    (
+        _EQUAL,
+        _LAZY,
+        "proved for three tokens (ours: any number) and saturated attention",
+        _DOMAIN_OURS,
+    ),
     "section 3.4, App. D.1",
     errata=(errata.ERRATUM_2_1, errata.ERRATUM_2_2),
 )
@@ -157,7 +164,9 @@ LEMMA_D_11 = _stated(
 LEMMA_D_12 = _stated(
     "Lemma D.12",
     "The variance of a rare token's attention does not change to first order",
-    (r"A_l = (0, \frac{1}{2}, \frac{1}{2}), \quad d A_l = (0, a, -a) \Rightarrow d \mathrm{Var}(A_l) = 0",),
+    (
+        r"A_l = (0, \frac{1}{2}, \frac{1}{2}), \quad d A_l = (0, a, -a) \Rightarrow d \mathrm{Var}(A_l) = 0",
+    ),
     (*_THREE, _EQUAL),
     "App. D.3, eq. 198",
 )
@@ -273,7 +282,9 @@ DEGENERATE_POINT = _ours(
 ESCAPE_TIME = _ours(
     "escape time",
     "The closer the rare tokens, the longer the stall; equal ones never leave",
-    (r"\frac{d t_{esc}}{d \ln(1/\epsilon)} = \frac{1}{\mu_0} + \frac{1}{c} + \frac{1}{s_1(B)}, \quad s_1(B) \propto \delta",),
+    (
+        r"\frac{d t_{esc}}{d \ln(1/\epsilon)} = \frac{1}{\mu_0} + \frac{1}{c} + \frac{1}{s_1(B)}, \quad s_1(B) \propto \delta",
+    ),
     (_DIFFER, _LAZY, _BELOW, "small random start"),
     "follows from the degenerate point at finite attention",
 )

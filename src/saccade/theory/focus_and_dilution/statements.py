@@ -1,8 +1,10 @@
-r"""What Focus and Dilution [chen2026] states, and what we derived about it: each statement once, letters as NOTATION.md lists them.
+r"""What Focus and Dilution [chen2026] states, and what we derived about it: each statement once,
+letters as NOTATION.md lists them.
 
-The paper's Propositions 3.3, 3.4, 3.6 and 3.8, its Theorem 3.7 and all of Appendix C from Lemma C.1 on assume equally frequent low
-tokens, Proposition 3.8 also saturated attention. What holds for any stationary law or at finite attention is ours; its `place`
-says what it extends. Formulas are as printed; where they are wrong, both forms are in `errata.py`. Angle brackets are averages over
+The paper's Propositions 3.3, 3.4, 3.6 and 3.8, its Theorem 3.7 and all of Appendix C from Lemma C.1
+on assume equally frequent low tokens, Proposition 3.8 also saturated attention. What holds for any
+stationary law or at finite attention is ours; its `place` says what it extends. Formulas are as
+printed; where they are wrong, both forms are in `errata.py`. Angle brackets are averages over
 $\pi$. Not here: what is computed from the formulas (the other modules of this folder).
 """
 
@@ -127,7 +129,12 @@ THEOREM_3_5 = _stated(
         r"\frac{\Phi}{|\Phi|} = \pi \pi^\top \text{ for } W_Q = W_K = \kappa \alpha \tilde \alpha^\top",
         r"A_i \to e_1 \text{ for } \kappa \to \infty, \quad W_0, W_1 \text{ fixed}",
     ),
-    (f"{_EQUAL} (ours: any frequencies)", "flow within ε of the second point", "generic W_Q, W_K", "eq. 17: frozen embeddings"),
+    (
+        f"{_EQUAL} (ours: any frequencies)",
+        "flow within ε of the second point",
+        "generic W_Q, W_K",
+        "eq. 17: frozen embeddings",
+    ),
     "section 3.2, eqs. 15 to 17, stated without proof",
     errata=(errata.ERRATUM_1_5, errata.ERRATUM_1_11),
 )
@@ -192,14 +199,18 @@ PROPOSITION_C_2 = _stated(
 REMARK_C_3 = _stated(
     "Remark C.3",
     "Off the ray this is sharper than Lemma 3.1",
-    (r"|R_0| + |R_1| = O(\epsilon) \text{ at } T_p \text{, where Lemma 3.1 allows } \epsilon^2 e^{2 \mu T_p} = \epsilon^{2/n}",),
+    (
+        r"|R_0| + |R_1| = O(\epsilon) \text{ at } T_p \text{, where Lemma 3.1 allows } \epsilon^2 e^{2 \mu T_p} = \epsilon^{2/n}",
+    ),
     (_EQUAL, _SMALL),
     "App. C.1, after Proposition C.2",
 )
 LEMMA_C_4 = _stated(
     "Lemma C.4",
     "Refined error estimate up to the critical point",
-    (r"|W_Q| + |W_K| \le C \epsilon^{2/3}, \quad |R_0| + |R_1| \le C \epsilon \text{ for } t \le \min(T_2, T_3, T_d)",),
+    (
+        r"|W_Q| + |W_K| \le C \epsilon^{2/3}, \quad |R_0| + |R_1| \le C \epsilon \text{ for } t \le \min(T_2, T_3, T_d)",
+    ),
     (_EQUAL, _SMALL),
     "App. C.1, eqs. 88 to 92, stated without proof",
 )
@@ -328,13 +339,20 @@ ARRIVAL_FROM_THE_START = _ours(
         r" + \int_0^{z_\delta} (\frac{1}{G(z)} - \frac{1}{G(0)}) \frac{d z}{z}) + O(\epsilon^2),"
         r" \quad z_0 = \frac{|a(0) + b(0)|^2}{4}",
     ),
-    (_EQUAL, _LAZY, _SMALL, "ε² small compared with π₁ - 1/d and, once attention has grown, with δ: (h - ηE)/g small"),
+    (
+        _EQUAL,
+        _LAZY,
+        _SMALL,
+        "ε² small compared with π₁ - 1/d and, once attention has grown, with δ: (h - ηE)/g small",
+    ),
     "sharpens chen2026, Proposition C.6",
 )
 SHARPER_ORDERS = _ours(
     "orders of the transition",
     "Errors of the transition fall faster than the paper's bounds",
-    (r"|a - \tilde a| + |b - \tilde b| \sim \epsilon^{3/n} \text{ at } T_p, \quad |W_Q| + |W_K| \sim \epsilon \text{ at } T_2",),
+    (
+        r"|a - \tilde a| + |b - \tilde b| \sim \epsilon^{3/n} \text{ at } T_p, \quad |W_Q| + |W_K| \sim \epsilon \text{ at } T_2",
+    ),
     (_EQUAL, _SMALL),
     "sharpens chen2026, eq. 85 and Lemma C.4",
 )
@@ -423,7 +441,9 @@ TOKEN_DRIFT = _ours(
 CONTRAST = _ours(
     "contrast without a clock",
     "How much mass has moved depends on the strength of attention alone",
-    (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_l = \frac{3 |\pi| (\eta(t) - \eta(0))}{2 \kappa_1 (\pi_1 - \pi_l)}",),
+    (
+        r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_l = \frac{3 |\pi| (\eta(t) - \eta(0))}{2 \kappa_1 (\pi_1 - \pi_l)}",
+    ),
     (_EQUAL, _LAZY, _CONDENSED),
     "closed form of chen2026, eq. 159",
 )

@@ -1,4 +1,5 @@
-r"""What JoMA [tian2024] states, and what we derived about it. Reconstructed from the abstract, the authors' code and reviews.
+r"""What JoMA [tian2024] states, and what we derived about it. Reconstructed from the abstract, the
+authors' code and reviews.
 
 Its figure on text, Fig. 6, stands in `theory/questions.py`.
 """
@@ -10,7 +11,11 @@ from ..statement import FIGURE, OURS, QUESTION, Statement
 _stated = partial(Statement, "tian2024")
 _ours = partial(Statement, "saccade", kind=OURS)
 
-_LAYER = ("one query, which has the layer above to itself", "orthonormal tokens", "one rate for attention and the layer above")
+_LAYER = (
+    "one query, which has the layer above to itself",
+    "orthonormal tokens",
+    "one rate for attention and the layer above",
+)
 
 THEOREM_1 = _stated(
     "Theorem 1",
@@ -47,7 +52,9 @@ FIG_4 = Statement(
     "tian2024",
     "Fig. 4",
     "Attention becomes sparse, then dense again",
-    (r"H = -\sum_l a_l \ln a_l, \quad a = \mathrm{softmax}(v^2/T), \quad \Delta v = \eta (\mu - v) \circ a",),
+    (
+        r"H = -\sum_l a_l \ln a_l, \quad a = \mathrm{softmax}(v^2/T), \quad \Delta v = \eta (\mu - v) \circ a",
+    ),
     ("ten components, T = 3, steps of 0.02",),
     "section 4",
     kind=FIGURE,
@@ -55,7 +62,9 @@ FIG_4 = Statement(
 APPROACH_DELAY = _ours(
     "delay of the approach",
     "How late a component settles, exactly: Theorem 4 with its constant",
-    (r"\ln(1/\delta) \to e^{\mu^2/2} (t - C), \quad C = \int_0^\mu \frac{e^{-u^2/2} - e^{-\mu^2/2}}{\mu - u} du",),
+    (
+        r"\ln(1/\delta) \to e^{\mu^2/2} (t - C), \quad C = \int_0^\mu \frac{e^{-u^2/2} - e^{-\mu^2/2}}{\mu - u} du",
+    ),
     ("v(0) = 0", "late times"),
     "sharpens tian2024, Theorem 4",
 )

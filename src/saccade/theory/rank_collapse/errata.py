@@ -1,4 +1,6 @@
-"""Where [chen2025] is wrong in print, assumes what is not so, or can be sharpened; then misprints. Numbers: `docs/errata.md`."""
+"""Where [chen2025] is wrong in print, assumes what is not so, or can be sharpened; then misprints.
+Numbers: `docs/errata.md`.
+"""
 
 from ..statement import Correction, Dropped, Misprint
 
@@ -69,22 +71,52 @@ ERRATUM_3_12 = Correction.headed(
     "The target of eq. 60 depends on the anchor modulo two.",
 )
 MISPRINTS = (
-    Misprint("Proposition 2, App. A.1.1", "W_kk'^[2]; a third equation that is not stated", "W_k'^[2]; d|W_v|²/dt = 2E"),
-    Misprint("App. A.1.2, eq. 16", "power 3 in the inequality of means, its factor 3 lost a line later", "power 1/3, factor 3"),
-    Misprint("App. A.1.2", "W_k'^[1] in the second derivative of W_v", "W_k'^[2]: Ẅ_v = |W^[2]|² W_v + W_v W^[1] W^[1]ᵀ"),
-    Misprint("App. A.1.2", "Ẅ^[1] → 0 since W^[1] → 0, hence Ẇ_v → 0", "since W^[2] → 0, hence Ẇ^[2] → 0"),
+    Misprint(
+        "Proposition 2, App. A.1.1",
+        "W_kk'^[2]; a third equation that is not stated",
+        "W_k'^[2]; d|W_v|²/dt = 2E",
+    ),
+    Misprint(
+        "App. A.1.2, eq. 16",
+        "power 3 in the inequality of means, its factor 3 lost a line later",
+        "power 1/3, factor 3",
+    ),
+    Misprint(
+        "App. A.1.2",
+        "W_k'^[1] in the second derivative of W_v",
+        "W_k'^[2]: Ẅ_v = |W^[2]|² W_v + W_v W^[1] W^[1]ᵀ",
+    ),
+    Misprint(
+        "App. A.1.2", "Ẅ^[1] → 0 since W^[1] → 0, hence Ẇ_v → 0", "since W^[2] → 0, hence Ẇ^[2] → 0"
+    ),
     Misprint("App. A.1.2", "2E|W^[1]|² in the derivative of |Ẇ_v|²", "2E|W^[2]|²"),
-    Misprint("Definition 5, Proposition 5(ii)", "angle of W_v,i W_i^[1] and W_v,j W_i^[1]", "W_v,i W_i^[1] and W_v,j W_j^[1]"),
+    Misprint(
+        "Definition 5, Proposition 5(ii)",
+        "angle of W_v,i W_i^[1] and W_v,j W_i^[1]",
+        "W_v,i W_i^[1] and W_v,j W_j^[1]",
+    ),
     Misprint(
         "Proposition 4, third display",
         "Ẇ_v,i² + Σ W_v,i W_v,j ⟨W^[1],j, W^[1],i⟩",
         "Ẇ_i^[2]² + Σ W_i^[2] W_j^[2] ⟨W^[1],j, W^[1],i⟩",
     ),
-    Misprint("Proposition 6", "W^[2] twice in the numerator, which is then zero; an undefined index", "Ẇ^[2] twice; Ẇ_i^[1]"),
+    Misprint(
+        "Proposition 6",
+        "W^[2] twice in the numerator, which is then zero; an undefined index",
+        "Ẇ^[2] twice; Ẇ_i^[1]",
+    ),
     Misprint("Proposition 6", "the inequality of means", "the inequality of Cauchy and Schwarz"),
     Misprint("eq. 33", "squares of dotted norms in the denominators", "undotted, as in eq. 22"),
     Misprint("Proposition 8", "Ė ≤ 4(...)E", "Ė ≤ 4(...)E^(4/3)"),
-    Misprint("eq. 49, last line", "products whose shapes do not fit, transposed dW_Q", "tr(W_Kᵀ S β X_s dW_Q)"),
-    Misprint("Assumption 1, App. B", "one index set of size d_m", "two: d_m and d_ff, 640 and 1280 in App. B"),
+    Misprint(
+        "eq. 49, last line",
+        "products whose shapes do not fit, transposed dW_Q",
+        "tr(W_Kᵀ S β X_s dW_Q)",
+    ),
+    Misprint(
+        "Assumption 1, App. B",
+        "one index set of size d_m",
+        "two: d_m and d_ff, 640 and 1280 in App. B",
+    ),
 )
 DROPPED: tuple[Dropped, ...] = ()

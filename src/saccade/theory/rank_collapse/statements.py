@@ -1,7 +1,9 @@
-r"""What "From Condensation to Rank Collapse" [chen2025] states, and what we derived about it; letters as NOTATION.md lists them.
+r"""What "From Condensation to Rank Collapse" [chen2025] states, and what we derived about it;
+letters as NOTATION.md lists them.
 
-$w = v W_V$, $A = W^{[1]}$, $b = W^{[2]}$ in units of the initial scale $\epsilon$; dots are derivatives along the flow of eq. 7.
-Formulas are as printed; where they are wrong, both forms are in `errata.py`.
+$w = v W_V$, $A = W^{[1]}$, $b = W^{[2]}$ in units of the initial scale $\epsilon$; dots are
+derivatives along the flow of eq. 7. Formulas are as printed; where they are wrong, both forms are
+in `errata.py`.
 """
 
 from functools import partial
@@ -107,7 +109,10 @@ PROPOSITION_5 = _late(
     r"\cos \xi_{ij} \to 1, \quad \frac{|\dot b|}{|w|^2}, \frac{|\dot b|}{|b|^2} \to 1",
     r"q (1 - u)^2 = \text{constant}, \quad q = w_i^2 w_j^2, \quad u = \frac{\langle w_i A_i, w_j A_j \rangle}{q}",
 )
-COROLLARY_1 = _late("Corollary 1 (App. A.2, eq. 34): The readout's velocity aligns with every weighted row", r"\cos \psi_i \to 1")
+COROLLARY_1 = _late(
+    "Corollary 1 (App. A.2, eq. 34): The readout's velocity aligns with every weighted row",
+    r"\cos \psi_i \to 1",
+)
 PROPOSITION_6 = _late(
     "Proposition 6 (App. A.2): The readout stays on one side of every weighted row",
     r"\cos \phi_i \ge \cos \Theta_1 > 0 \text{ on } (T_1, T^*)",

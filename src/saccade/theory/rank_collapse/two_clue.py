@@ -1,7 +1,8 @@
 r"""The two-clue task (`LabelledSequences.two_clue`) in closed form. All of this is ours.
 
-Clue A is right with probability p_1 under question 1, asked with probability $\rho$, clue B with p_2 under question 2;
-$\bar p = \rho p_1 + (1-\rho) p_2$. With uniform attention only $\beta_0$, the weight on the clue's sign, counts.
+Clue A is right with probability p_1 under question 1, asked with probability $\rho$, clue B with
+p_2 under question 2; $\bar p = \rho p_1 + (1-\rho) p_2$. With uniform attention only $\beta_0$, the
+weight on the clue's sign, counts.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,9 @@ class TwoClue:
 
     @property
     def slope(self) -> float:
-        r"""$g_0 = |\sum_i p_i y_i \bar x_i| = |2\bar p - 1|/3$; v is the clue's sign, turned around if $\bar p < 1/2$."""
+        r"""$g_0 = |\sum_i p_i y_i \bar x_i| = |2\bar p - 1|/3$; v is the clue's sign, turned around
+        if $\bar p < 1/2$.
+        """
         return abs(2 * self.right - 1) / 3
 
     def uniform_loss(self, beta: float) -> float:
@@ -55,11 +58,14 @@ class TwoClue:
     def final_loss(self) -> float:
         r"""$2\rho\sqrt{p_1(1-p_1)} + 2(1-\rho)\sqrt{p_2(1-p_2)}$."""
         p, q = self.first, self.second
-        return float(2 * self.share * np.sqrt(p * (1 - p)) + 2 * (1 - self.share) * np.sqrt(q * (1 - q)))
+        return float(
+            2 * self.share * np.sqrt(p * (1 - p)) + 2 * (1 - self.share) * np.sqrt(q * (1 - q))
+        )
 
     def drive(self, beta: float) -> Array:
-        r"""F at uniform attention: rows 1 and 2, with $f = \rho_q \beta_0 / 3\sqrt5$, $A = 2p_q - 1$,
-        $B = p_q e^{-2\beta_0/3} - (1-p_q) e^{2\beta_0/3}$: own clue $f(3A+B)/6$, other clue $f(B-3A)/6$, question $-fB/3$.
+        r"""F at uniform attention: rows 1 and 2, with $f = \rho_q \beta_0 / 3\sqrt5$, $A = 2p_q -
+        1$, $B = p_q e^{-2\beta_0/3} - (1-p_q) e^{2\beta_0/3}$: own clue $f(3A+B)/6$, other clue
+        $f(B-3A)/6$, question $-fB/3$.
         """
         F, x = np.zeros((5, 5)), np.exp(-2 * beta / 3)
         for q, p, share in ((1, self.first, self.share), (2, self.second, 1 - self.share)):
@@ -70,12 +76,17 @@ class TwoClue:
     def beta_at(self, loss: float) -> float:
         r"""$\beta_0$ on the way to the plateau at which $\tilde L_1$ has fallen to `loss`."""
         p, m = self.right, 2 * loss - 1
-        return float(-1.5 * np.log((m + np.sign(p - 0.5) * np.sqrt(m**2 - 4 * p * (1 - p))) / (2 * p)))
+        return float(
+            -1.5 * np.log((m + np.sign(p - 0.5) * np.sqrt(m**2 - 4 * p * (1 - p))) / (2 * p))
+        )
 
     def escape_offset(self, loss: float) -> float:
-        r"""How long after the blow-up time of stage I the loss falls through a level, up to $O(\epsilon)$. On the ray of three
-        equal factors r, $\dot r = g(r^3) r^2$, so it is $\int_0^{r_1} (1/g(r^3) - 1/g_0) dr/r^2 - 1/(r_1 g_0)$, $\beta_0 = r_1^3$.
+        r"""How long after the blow-up time of stage I the loss falls through a level, up to
+        $O(\epsilon)$. On the ray of three equal factors r, $\dot r = g(r^3) r^2$, so it is
+        $\int_0^{r_1} (1/g(r^3) - 1/g_0) dr/r^2 - 1/(r_1 g_0)$, $\beta_0 = r_1^3$.
         """
         r1, g0 = np.cbrt(self.beta_at(loss)), self.pull(0.0)
-        late = quad(lambda r: (1 / self.pull(r**3) - 1 / g0) / r**2, 0, r1, epsabs=1e-12, epsrel=1e-12)[0]
+        late = quad(
+            lambda r: (1 / self.pull(r**3) - 1 / g0) / r**2, 0, r1, epsabs=1e-12, epsrel=1e-12
+        )[0]
         return float(late - 1 / (r1 * g0))

@@ -1,8 +1,9 @@
 """What Scan and Snap (arXiv 2305.16380) predicts, as plain functions of plain arrays.
 
-Each function holds one statement: the equation, the paper's letters, where it applies, and where the paper is wrong.
-`as_printed=True` gives the paper's own form of a corrected formula, so that both can be compared with the same
-measurement. Keys such as [tian2023, eq. 7] point into references.bib. NumPy and SciPy only.
+Each function holds one statement: the equation, the paper's letters, where it applies, and where
+the paper is wrong. `as_printed=True` gives the paper's own form of a corrected formula, so that
+both can be compared with the same measurement. Keys such as [tian2023, eq. 7] point into
+references.bib. NumPy and SciPy only.
 """
 
 from .adam import *

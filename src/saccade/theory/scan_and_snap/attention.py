@@ -1,17 +1,25 @@
-"""How attention moves under the theory's own flow: distinct tokens gain, common tokens lose (Theorem 2).
+"""How attention moves under the theory's own flow: distinct tokens gain, common tokens lose
+(Theorem 2).
 
-Every class pushes the logits of its query; a token that only this class shows feels nothing but its drive, a token that
-classes share feels them all. Velocities are per row of `feature`: row n is the velocity of z_m for m = psi(n), the same
-for classes that share a query. Not here: which distinct token wins (gain.py) and when it stops (snapping.py).
+Every class pushes the logits of its query; a token that only this class shows feels nothing but its
+drive, a token that classes share feels them all. Velocities are per row of `feature`: row n is the
+velocity of z_m for m = psi(n), the same for classes that share a query. Not here: which distinct
+token wins (gain.py) and when it stops (snapping.py).
 
-The paper sums over classes without P(n) = 1/K although its clock, the speed, counts single steps. `per_step=True`
-restores the 1/K, which batch-1 descent needs; `per_step=False` is the printed form, K times too fast.
+The paper sums over classes without P(n) = 1/K although its clock, the speed, counts single steps.
+`per_step=True` restores the 1/K, which batch-1 descent needs; `per_step=False` is the printed form,
+K times too fast.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["attention_logits_dot", "common_token_dot", "distinct_token_dot", "symmetric_common_token_dot"]
+__all__ = [
+    "attention_logits_dot",
+    "common_token_dot",
+    "distinct_token_dot",
+    "symmetric_common_token_dot",
+]
 
 
 def _rate(lr_attention: float, n_classes: int, per_step: bool) -> float:
@@ -32,11 +40,11 @@ def attention_logits_dot(
     lr_attention: float,
     per_step: bool = True,
 ) -> NDArray[np.float64]:
-    r"""Velocity of the attention logits,
-    $\dot z_{ml} = \eta_Z\gamma\sum_n f_{nl}\sum_{n'\ne n}\beta_{nn'}[(f_n\cdot f_{n'})f_{nl} - f_{n'l}]$ over the
-    classes n of query m.
+    r"""Velocity of the attention logits, $\dot z_{ml} = \eta_Z\gamma\sum_n f_{nl}\sum_{n'\ne
+    n}\beta_{nn'}[(f_n\cdot f_{n'})f_{nl} - f_{n'l}]$ over the classes n of query m.
 
-    [tian2023, Lemma 4, eq. 10], times 1/K if `per_step`. Domain: infinite context, a decoder of Theorem 1's form.
+    [tian2023, Lemma 4, eq. 10], times 1/K if `per_step`. Domain: infinite context, a decoder of
+    Theorem 1's form.
 
     | ours         | theirs            | axes         |
     |--------------|-------------------|--------------|
@@ -49,11 +57,14 @@ def attention_logits_dot(
     return _rate(lr_attention, len(f), per_step) * _sum_over_query(by_class, query)
 
 
-def distinct_token_dot(feature: ArrayLike, drive: ArrayLike, *, lr_attention: float, per_step: bool = True) -> NDArray[np.float64]:
-    r"""Velocity of a distinct token's logit, $\dot z_{ml} = \eta_Z f_{nl}^2\,\xi_n > 0$: the frequent ones are the fast
-    ones.
+def distinct_token_dot(
+    feature: ArrayLike, drive: ArrayLike, *, lr_attention: float, per_step: bool = True
+) -> NDArray[np.float64]:
+    r"""Velocity of a distinct token's logit, $\dot z_{ml} = \eta_Z f_{nl}^2\,\xi_n > 0$: the
+    frequent ones are the fast ones.
 
-    [tian2023, Theorem 2(a), eq. 98], times 1/K if `per_step`. Read it only where `distinct_tokens` is true.
+    [tian2023, Theorem 2(a), eq. 98], times 1/K if `per_step`. Read it only where `distinct_tokens`
+    is true.
 
     | ours         | theirs         | axes         |
     |--------------|----------------|--------------|
@@ -74,8 +85,9 @@ def common_token_dot(
     r"""Velocity of the logit of the only common token,
     $\dot z_{ml} = -\eta_Z\sum_{n\in\psi^{-1}(m)}(1-f_{nl}^2)\,\xi_n < 0$.
 
-    [tian2023, Theorem 2(b), eq. 100], times 1/K if `per_step`. Domain: exactly one common token, and some class of the
-    query has a distinct one. Theorem 4 (eq. 13) keeps one term of this sum, K times too little.
+    [tian2023, Theorem 2(b), eq. 100], times 1/K if `per_step`. Domain: exactly one common token,
+    and some class of the query has a distinct one. Theorem 4 (eq. 13) keeps one term of this sum, K
+    times too little.
 
     | ours           | theirs                          | axes  |
     |----------------|---------------------------------|-------|
@@ -98,9 +110,9 @@ def symmetric_common_token_dot(
     r"""Velocities of several common tokens under symmetry,
     $\dot z_l = -\eta_Z\gamma\beta K(K-1)\,f_l^2\,(1-\sum_{l'}f_{l'}^2) < 0$.
 
-    [tian2023, Corollary 2], times 1/K if `per_step`. Domain: one query; a bijection between the distinct tokens of any
-    two classes that keeps P; every common token in every class with the same P; Z(0) = 0. The most probable falls
-    fastest.
+    [tian2023, Corollary 2], times 1/K if `per_step`. Domain: one query; a bijection between the
+    distinct tokens of any two classes that keeps P; every common token in every class with the same
+    P; Z(0) = 0. The most probable falls fastest.
 
     | ours           | theirs                                    | axes  |
     |----------------|-------------------------------------------|-------|

@@ -1,9 +1,10 @@
-"""How far a finite run strays from the theory's averages: tokens in a context, draws of a class, and what follows.
+"""How far a finite run strays from the theory's averages: tokens in a context, draws of a class,
+and what follows.
 
-Hoeffding's inequality bounds how often anything is seen; the decoder turns that into a relative error theta of its
-logits and sigma of its output error, which then multiply every coefficient of Theorem 1. The paper's "<~" hides
-constants; where a bound here is in fact exact, or has a known constant, the docstring says so. Not here: the
-coefficients themselves (backprop.py).
+Hoeffding's inequality bounds how often anything is seen; the decoder turns that into a relative
+error theta of its logits and sigma of its output error, which then multiply every coefficient of
+Theorem 1. The paper's "<~" hides constants; where a bound here is in fact exact, or has a known
+constant, the docstring says so. Not here: the coefficients themselves (backprop.py).
 """
 
 from typing import NamedTuple
@@ -39,7 +40,8 @@ def frequency_bound(n_context: ArrayLike, *, failure_prob: float) -> NDArray[np.
     r"""How far one token's frequency in a context may be from its law,
     $|q_l - P(l|m,n)| \le \sqrt{\ln(2/\delta)/(2(T-1))}$.
 
-    [tian2023, Lemma 18] (Hoeffding): fails with probability at most $\delta$ per token, and shrinks as $T^{-1/2}$.
+    [tian2023, Lemma 18] (Hoeffding): fails with probability at most $\delta$ per token, and shrinks
+    as $T^{-1/2}$.
 
     | ours         | theirs |
     |--------------|--------|
@@ -64,7 +66,8 @@ def draw_count_bound(n_steps: ArrayLike, *, failure_prob: float) -> NDArray[np.f
 
 
 def draw_spread(n_steps: ArrayLike, *, failure_prob: float) -> NDArray[np.float64]:
-    r"""The spread of draws Lemmas 11 and 12 are written in, $\Delta = \lceil\sqrt{N\ln(1/\delta)}\rceil$.
+    r"""The spread of draws Lemmas 11 and 12 are written in, $\Delta =
+    \lceil\sqrt{N\ln(1/\delta)}\rceil$.
 
     [tian2023, Lemma 11].
 
@@ -79,11 +82,11 @@ def draw_spread(n_steps: ArrayLike, *, failure_prob: float) -> NDArray[np.float6
 def height_deviation_bound(
     n_steps: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: float, failure_prob: float
 ) -> NDArray[np.float64]:
-    r"""How far a class's height may be from the average one, $|h(N_n) - h(\bar N)| \le h(\bar N)\,\Delta/\bar N$,
-    $\bar N = \lceil N/K\rceil$.
+    r"""How far a class's height may be from the average one, $|h(N_n) - h(\bar N)| \le h(\bar
+    N)\,\Delta/\bar N$, $\bar N = \lceil N/K\rceil$.
 
-    [tian2023, Lemma 11]. The paper has "<~"; it is exact whenever $|N_n - \bar N| \le \Delta$, since h is concave and
-    h(0) = 0.
+    [tian2023, Lemma 11]. The paper has "<~"; it is exact whenever $|N_n - \bar N| \le \Delta$,
+    since h is concave and h(0) = 0.
 
     | ours         | theirs            |
     |--------------|-------------------|
@@ -95,7 +98,9 @@ def height_deviation_bound(
     return height * draw_spread(n_steps, failure_prob=failure_prob) / share
 
 
-def height_ratio_bound(n_steps: ArrayLike, *, n_classes: int, failure_prob: float) -> NDArray[np.float64]:
+def height_ratio_bound(
+    n_steps: ArrayLike, *, n_classes: int, failure_prob: float
+) -> NDArray[np.float64]:
     r"""Size of the relative logit error of every class at once,
     $|\theta_n| \lesssim \frac{K}{\sqrt N}\sqrt{\ln(K/\delta)}$.
 
@@ -113,11 +118,12 @@ def height_ratio_bound(n_steps: ArrayLike, *, n_classes: int, failure_prob: floa
 def error_deviation_bound(
     n_steps: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: float, failure_prob: float
 ) -> NDArray[np.float64]:
-    r"""Size of the relative output error, $|\sigma| \lesssim \tfrac13\eta_Y\Delta$ before $t_0$ and $\Delta/\bar N$
-    from $t_0$ on.
+    r"""Size of the relative output error, $|\sigma| \lesssim \tfrac13\eta_Y\Delta$ before $t_0$ and
+    $\Delta/\bar N$ from $t_0$ on.
 
-    [tian2023, Lemma 12, Corollary 1]. With the constants left out by the paper:
-    $|\ln(1+\sigma)| \le \frac{M}{4(M-1)}\eta_Y\Delta$ always, and $\le 2\Delta/(\bar N-\Delta)$ once $N_n \ge t_0/K$.
+    [tian2023, Lemma 12, Corollary 1]. With the constants left out by the paper: $|\ln(1+\sigma)|
+    \le \frac{M}{4(M-1)}\eta_Y\Delta$ always, and $\le 2\Delta/(\bar N-\Delta)$ once $N_n \ge
+    t_0/K$.
 
     | ours         | theirs            |
     |--------------|-------------------|
@@ -131,10 +137,11 @@ def error_deviation_bound(
 
 
 def count_deviation(n_draws: ArrayLike, *, n_vocab: int, lr_decoder: float) -> CountDeviation:
-    r"""The relative errors themselves: $\theta_n = h(N_n)/h(\bar N) - 1$ and $\sigma_n$, the same for
-    $1 - \alpha_{nn}$.
+    r"""The relative errors themselves: $\theta_n = h(N_n)/h(\bar N) - 1$ and $\sigma_n$, the same
+    for $1 - \alpha_{nn}$.
 
-    [tian2023, Theorem 5, Corollary 1]. Exact in continuous time; no bound involved. Domain: some class has been drawn.
+    [tian2023, Theorem 5, Corollary 1]. Exact in continuous time; no bound involved. Domain: some
+    class has been drawn.
 
     | ours              | theirs                  | axes  |
     |-------------------|-------------------------|-------|
@@ -145,15 +152,20 @@ def count_deviation(n_draws: ArrayLike, *, n_vocab: int, lr_decoder: float) -> C
     counts = np.asarray(n_draws, float)
     height = decoder_height(counts, n_vocab=n_vocab, lr_decoder=lr_decoder)
     mean_height = decoder_height(np.ceil(counts.mean()), n_vocab=n_vocab, lr_decoder=lr_decoder)
-    error, mean_error = class_error(height, n_vocab=n_vocab), class_error(mean_height, n_vocab=n_vocab)
+    error, mean_error = (
+        class_error(height, n_vocab=n_vocab),
+        class_error(mean_height, n_vocab=n_vocab),
+    )
     return CountDeviation(height=height / mean_height - 1, error=error / mean_error - 1)
 
 
 def decoder_from_heights(feature: ArrayLike, height: ArrayLike) -> NDArray[np.float64]:
-    r"""The whole decoder, $Y = F(F^\top F)^{-1}W = F(I-E')(I+\Theta)\bar W$, with rows $w_n = (M-1)h_n\zeta_n$.
+    r"""The whole decoder, $Y = F(F^\top F)^{-1}W = F(I-E')(I+\Theta)\bar W$, with rows $w_n =
+    (M-1)h_n\zeta_n$.
 
-    [tian2023, Theorem 5]. With $h_n = h^*(N_n)$ it is exact for batch-1 descent along the modified gradient (eq. 26);
-    with $h_n = h(N_n)$ it is the paper's. Domain: constant, linearly independent features; Y(0) = 0.
+    [tian2023, Theorem 5]. With $h_n = h^*(N_n)$ it is exact for batch-1 descent along the modified
+    gradient (eq. 26); with $h_n = h(N_n)$ it is the paper's. Domain: constant, linearly independent
+    features; Y(0) = 0.
 
     | ours    | theirs               | axes         |
     |---------|----------------------|--------------|
@@ -167,13 +179,15 @@ def decoder_from_heights(feature: ArrayLike, height: ArrayLike) -> NDArray[np.fl
     return f.T @ np.linalg.solve(f @ f.T, logits)
 
 
-def steps_to_error(error: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: float) -> NDArray[np.float64]:
+def steps_to_error(
+    error: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: float
+) -> NDArray[np.float64]:
     r"""Steps until $\lVert e_n - \alpha_n\rVert_2 \le \epsilon$: $K$ times the draws at which
     $(1-\alpha_{nn})\sqrt{q_1} = \epsilon$.
 
-    Exact from Lemma 6, and at most $\frac{K}{\eta_Y}(\frac1\epsilon + \ln\frac M\epsilon)$; [tian2023, Corollary 1] bounds
-    it by the product, $O(\frac{K}{\epsilon\eta_Y}\ln\frac M\epsilon)$. Domain: $0 < \epsilon \le \sqrt{(M-1)/M}$, the
-    error at t = 0.
+    Exact from Lemma 6, and at most $\frac{K}{\eta_Y}(\frac1\epsilon + \ln\frac M\epsilon)$;
+    [tian2023, Corollary 1] bounds it by the product, $O(\frac{K}{\epsilon\eta_Y}\ln\frac
+    M\epsilon)$. Domain: $0 < \epsilon \le \sqrt{(M-1)/M}$, the error at t = 0.
 
     | ours       | theirs  |
     |------------|---------|

@@ -1,7 +1,8 @@
-r"""Where Scan and Snap [tian2023] is wrong in print, or as it is read: each form that fails, and the one that holds.
+r"""Where Scan and Snap [tian2023] is wrong in print, or as it is read: each form that fails, and
+the one that holds.
 
-"As read" marks a reading: what the paper does not print, and a reader may take from it. Numbers are those of `docs/errata.md`,
-which is made from the claims.
+"As read" marks a reading: what the paper does not print, and a reader may take from it. Numbers are
+those of `docs/errata.md`, which is made from the claims.
 """
 
 from ..statement import Correction, Dropped, Misprint
@@ -9,7 +10,8 @@ from ..statement import Correction, Dropped, Misprint
 _SUM = r"\sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}"
 _EQ_88 = r"\beta_{nn'} = (1 + \sigma_n) [q_1 (1 + \theta_n) E'_{nn'} + q_0 (S_{nn'}"
 
-# Plain descent (eq. 7) with equal overlaps: Y = sum of f_n a_n^T, a_n with entries a, -b for other classes, -c for other tokens.
+# Plain descent (eq. 7) with equal overlaps: Y = sum of f_n a_n^T, a_n with entries a, -b for other
+# classes, -c for other tokens.
 PLAIN_BETA = r"\gamma \beta = b (1 - p_n) + a p_{n'} - (K - 2) b p_{n'} - (M - K) c p_o"
 PLAIN_LOGITS = (
     r"\dot a = \frac{\eta_Y}{K} (1 - p_n), \quad \dot b = \frac{\eta_Y}{K} p_{n'}, \quad \dot c = \frac{\eta_Y}{K} p_o,"
@@ -52,7 +54,9 @@ ERRATUM_4 = Correction(
 )
 ERRATUM_5 = Correction(
     "0.5",
-    (r"\dot z_{ml} = -\eta_Z \xi_n, \quad z_{ml} = -B_n \text{: the common token } l \text{ feels one class}",),
+    (
+        r"\dot z_{ml} = -\eta_Z \xi_n, \quad z_{ml} = -B_n \text{: the common token } l \text{ feels one class}",
+    ),
     (
         r"\dot z_{ml} = -\eta_Z \sum_n (1 - f_{nl}^2) \xi_n \approx -K \eta_Z \xi_n,"
         r" \quad z_{ml} \approx -K B_n \text{: it feels all } K",
@@ -69,7 +73,9 @@ ERRATUM_5 = Correction(
 ERRATUM_6 = Correction(
     "0.6",
     (rf"\dot z_m = \eta_Z \gamma {_SUM}",),
-    (rf"\dot z_m = \frac{{\eta_Z}}{{K}} \gamma {_SUM} \text{{, per step of descent, with }} P(n) = 1/K",),
+    (
+        rf"\dot z_m = \frac{{\eta_Z}}{{K}} \gamma {_SUM} \text{{, per step of descent, with }} P(n) = 1/K",
+    ),
     "Each class is drawn with probability 1/K, so one step of descent moves a class by 1/K of its flow.",
     title="A factor 1/K is missing per step of descent",
 )
@@ -99,7 +105,9 @@ ERRATUM_9 = Correction(
 )
 ERRATUM_10 = Correction(
     "0.10",
-    (r"t \gg \frac{1}{M \eta_Y} \exp \frac{1}{\sqrt{2 \nu}}, \quad \nu = \frac{\eta_Y}{\eta_Z}, \quad C_0 = K = 1",),
+    (
+        r"t \gg \frac{1}{M \eta_Y} \exp \frac{1}{\sqrt{2 \nu}}, \quad \nu = \frac{\eta_Y}{\eta_Z}, \quad C_0 = K = 1",
+    ),
     (r"t \gg \frac{K}{M \eta_Y} \exp \sqrt{\frac{C_0 \nu}{2 K}}",),
     "The condition is left over from the inverse definition of the ratio of rates, and drops C_0 and K.",
     title="When the constant of the late form no longer matters",

@@ -1,7 +1,9 @@
-r"""What we derived, or ask, about questions that Scan and Snap [tian2023] leaves open. Letters as NOTATION.md lists them.
+r"""What we derived, or ask, about questions that Scan and Snap [tian2023] leaves open. Letters as
+NOTATION.md lists them.
 
-Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `fast_attention.py`, `plain_fates.py`,
-`wrong_decoder.py`, `gain.py`, `embedded_terms.py`. Throughout L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
+Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `fast_attention.py`,
+`plain_fates.py`, `wrong_decoder.py`, `gain.py`, `embedded_terms.py`. Throughout L = ln(M eta_Y
+t/K), the height of the decoder (Lemma 9).
 """
 
 from functools import partial
@@ -36,7 +38,12 @@ UNEQUAL_COUPLING = _ours(
         r"\text{early: } \frac{\beta_{nn'}}{\iota_n} \approx \frac{1}{M} (e^x + \frac{e^x - 1}{x} - 1), \quad x = E_{nn'} L",
         r"\text{in the end: } \frac{\beta_{nn'}}{\iota_n} = -\frac{(A A^\top)_{nn'}}{(A A^\top)_{nn}}, \quad A = I - E'",
     ),
-    (_PLAIN, "features at rest", "Y(0) = 0", "early: (K - 1) (e^x - 1) + L ((e^x - 1)/x - 1) well below M"),
+    (
+        _PLAIN,
+        "features at rest",
+        "Y(0) = 0",
+        "early: (K - 1) (e^x - 1) + L ((e^x - 1)/x - 1) well below M",
+    ),
     "replaces tian2023, Theorem 1",
 )
 PLAIN_GROWTH = _ours(
@@ -78,7 +85,9 @@ PLAIN_LATE_SNAP = _ours(
 RATE_RATIO = _ours(
     "rate ratio, classes alike",
     "If classes are equal, distinct tokens rise at any ratio of the rates",
-    (r"\dot z_{ml} > 0 \text{ distinct}, \quad \dot z_{ml} < 0 \text{ common, for all } \eta_Y/\eta_Z",),
+    (
+        r"\dot z_{ml} > 0 \text{ distinct}, \quad \dot z_{ml} < 0 \text{ common, for all } \eta_Y/\eta_Z",
+    ),
     (_ZERO, "equal classes, as in Syn-Medium, or the theory's flow", "one query"),
     "limits what tian2023, Assumption 1(c), is needed for",
 )
@@ -92,14 +101,28 @@ UNEQUAL_FATES = _ours(
         r"\text{slow: } z = \frac{\eta_Z}{\eta_Y} \frac{L^2}{2} b \quad \text{fast: } z - \langle z \rangle = C^+ b,"
         r" \text{ of two classes } \frac{\rho}{M} (\frac{1}{c_n} - \frac{1}{N} \sum_k \frac{N_k}{c_k})",
     ),
-    (_PLAIN, _ZERO, "one query", "small logits", "coupling of order 1/M: ρL up to about 1 for signs, well below it for sizes"),
+    (
+        _PLAIN,
+        _ZERO,
+        "one query",
+        "small logits",
+        "coupling of order 1/M: ρL up to about 1 for signs, well below it for sizes",
+    ),
     "limits tian2023, Theorem 2(a), for eq. 7",
 )
 TURNING_HEIGHT = _ours(
     "when a token turns",
     "A token that must fall rises first, until a height that grows as √(η_Y/η_Z)",
-    (r"z_l(L^*) = 0 \text{ at } L^* = L^*_1 \sqrt{\eta_Y/\eta_Z}, \quad t^* = \frac{K}{M \eta_Y} e^{L^*}",),
-    (_PLAIN, _ZERO, "two classes of one query", "unequal enough: a resting lead of at most -.4/M", "small logits"),
+    (
+        r"z_l(L^*) = 0 \text{ at } L^* = L^*_1 \sqrt{\eta_Y/\eta_Z}, \quad t^* = \frac{K}{M \eta_Y} e^{L^*}",
+    ),
+    (
+        _PLAIN,
+        _ZERO,
+        "two classes of one query",
+        "unequal enough: a resting lead of at most -.4/M",
+        "small logits",
+    ),
     "limits tian2023, Theorem 2(a), for eq. 7",
 )
 SLOW_DECODER = _asked(
@@ -131,7 +154,9 @@ START_GAIN = _ours(
 START_FREQUENCY = _ours(
     "a start is other frequencies",
     "From Z(0) attention moves as from zero with frequencies P e^z(0)",
-    (r"z_{ml}(t; P, z(0)) - z_{ml}(0) = z_{ml}(t; \tilde P, 0), \quad \tilde P(l|n) \propto P(l|n) e^{z_{ml}(0)}",),
+    (
+        r"z_{ml}(t; P, z(0)) - z_{ml}(0) = z_{ml}(t; \tilde P, 0), \quad \tilde P(l|n) \propto P(l|n) e^{z_{ml}(0)}",
+    ),
     ("contexts of infinite length",),
     "extends tian2023, Lemma 2",
 )
@@ -152,7 +177,12 @@ WRONG_DECODER = _ours(
         r"z_l = -\frac{\eta_Z}{\eta_Y} (S_0^2 - S_l^2), \quad \sum_l z_l = 0",
         r"\ln t_{\text{recovery}} = (1 + \frac{N_D}{N_C}) \frac{\eta_Z}{\eta_Y} S_0^2 + \text{const}",
     ),
-    (_PLAIN, "two classes, one query", "every distinct token taken for the other class's, with strength S_0", "Z(0) = 0"),
+    (
+        _PLAIN,
+        "two classes, one query",
+        "every distinct token taken for the other class's, with strength S_0",
+        "Z(0) = 0",
+    ),
     "after tian2023, Theorem 1, which has Y(0) = 0",
 )
 
@@ -172,7 +202,9 @@ REPARAMETERISATION = _ours(
 QUERY_KEY_TERMS = _ours(
     "query and key terms",
     "Moving W_K as well adds two terms of second order in Z",
-    (r"\dot Z = G + G (\frac{1}{d} B B^\top - I) + \frac{1}{d} A A^\top G, \quad A = U W_Q, \quad B = U W_K",),
+    (
+        r"\dot Z = G + G (\frac{1}{d} B B^\top - I) + \frac{1}{d} A A^\top G, \quad A = U W_Q, \quad B = U W_K",
+    ),
     (_ORTHONORMAL, "W_Q(0) = 0, W_K(0) = √d I"),
     "extends tian2023, section 3",
 )

@@ -1,11 +1,13 @@
 r"""How plain descent couples classes of any overlaps: exactly, early on, and in the end.
 
-With features held fixed, plain descent (eq. 7) keeps $Y = \sum_k f_k a_k^\top$, whatever the overlaps. So the decoder is
-K vectors $a_k$ over K + 1 kinds of next token (the classes' own, and one for all the others), and what it sends back has
-the form of Theorem 1 exactly, with $\gamma\beta_{nn'} = -a_{n'}\cdot(e_n-\alpha_n)$ in place of $\gamma E'_{nn'}$. Two
-closed forms follow. Early, another class is just one of M wrong answers and the coupling starts at 1/M; features that
-overlap by $\rho$ make that answer likelier by $t^\rho$. In the end all wrong answers are held off by the same margin, the
-decoder is that of Theorem 1, and the coupling is between one and two times E'. Ours. Not here: what attention does with it.
+With features held fixed, plain descent (eq. 7) keeps $Y = \sum_k f_k a_k^\top$, whatever the
+overlaps. So the decoder is K vectors $a_k$ over K + 1 kinds of next token (the classes' own, and
+one for all the others), and what it sends back has the form of Theorem 1 exactly, with
+$\gamma\beta_{nn'} = -a_{n'}\cdot(e_n-\alpha_n)$ in place of $\gamma E'_{nn'}$. Two closed forms
+follow. Early, another class is just one of M wrong answers and the coupling starts at 1/M; features
+that overlap by $\rho$ make that answer likelier by $t^\rho$. In the end all wrong answers are held
+off by the same margin, the decoder is that of Theorem 1, and the coupling is between one and two
+times E'. Ours. Not here: what attention does with it.
 """
 
 from typing import NamedTuple
@@ -18,7 +20,13 @@ from scipy.special import exprel
 from ...errors import checked_number
 from .features import class_coupling
 
-__all__ = ["PlainCoupling", "early_plain_coupling", "late_plain_coupling", "plain_coupling", "plain_snap_height"]
+__all__ = [
+    "PlainCoupling",
+    "early_plain_coupling",
+    "late_plain_coupling",
+    "plain_coupling",
+    "plain_snap_height",
+]
 
 
 class PlainCoupling(NamedTuple):
@@ -30,18 +38,22 @@ class PlainCoupling(NamedTuple):
     error: NDArray[np.float64]  # 1 - p_n (time, class)
 
 
-def sent_back(a: NDArray[np.float64], gram: NDArray[np.float64], n_rest: int) -> tuple[NDArray, NDArray]:
-    r"""Wrong probabilities $p_{nj}$, 0 at the own token (class, kind of token), and $a_k\cdot(e_n-\alpha_n)$ (n, k).
+def sent_back(
+    a: NDArray[np.float64], gram: NDArray[np.float64], n_rest: int
+) -> tuple[NDArray, NDArray]:
+    r"""Wrong probabilities $p_{nj}$, 0 at the own token (class, kind of token), and
+    $a_k\cdot(e_n-\alpha_n)$ (n, k).
 
-    `a` (class, kind of token): the last kind stands for `n_rest` tokens alike. 1 - p_n is summed from the others: it keeps
-    its digits when p_n is near 1.
+    `a` (class, kind of token): the last kind stands for `n_rest` tokens alike. 1 - p_n is summed
+    from the others: it keeps its digits when p_n is near 1.
     """
     K = len(a)
     size = np.append(np.ones(K), n_rest)
     logits = gram @ a
     gap = logits - np.diag(logits)[:, None]
     np.fill_diagonal(gap, -np.inf)
-    # A logarithm of a sum of exponentials by hand: this is called at every step of a solver, where SciPy's took half of the time.
+    # A logarithm of a sum of exponentials by hand: this is called at every step of a solver, where
+    # SciPy's took half of the time.
     top = gap.max(axis=1, keepdims=True)
     total = top + np.log(np.exp(gap - top) @ size)[:, None]
     wrong = np.exp(gap - np.logaddexp(0.0, total))  # p_nj of one token of each kind
@@ -49,15 +61,20 @@ def sent_back(a: NDArray[np.float64], gram: NDArray[np.float64], n_rest: int) ->
     return wrong, counted.sum(axis=1)[:, None] * a[:, :K].T - counted @ a.T
 
 
-def plain_coupling(t: ArrayLike, *, overlap: ArrayLike, class_weight: ArrayLike, n_vocab: int, lr_decoder: float) -> PlainCoupling:
-    r"""Backpropagated coefficients under plain descent for any overlaps and class weights, features held fixed.
+def plain_coupling(
+    t: ArrayLike, *, overlap: ArrayLike, class_weight: ArrayLike, n_vocab: int, lr_decoder: float
+) -> PlainCoupling:
+    r"""Backpropagated coefficients under plain descent for any overlaps and class weights, features
+    held fixed.
 
-    $\dot a_k = \eta_Y P(k)(e_k - \alpha_k)$, $\alpha_n = \mathrm{softmax}(\sum_k (I+E)_{nk}a_k)$, $a_k(0) = 0$; then
-    $\gamma\iota_n = a_n\cdot(e_n-\alpha_n)$ and $\gamma\beta_{nn'} = -a_{n'}\cdot(e_n-\alpha_n)$. Exact: for constant F,
-    $\dot Y = \eta_Y\sum_n P(n)f_n(e_n-\alpha_n)^\top$ never leaves $Y = \sum_k f_ka_k^\top$, and
-    $g_n = Y(e_n-\alpha_n) = \sum_k f_k\,a_k\cdot(e_n-\alpha_n)$. Integrated in $\ln t$, where it is smooth to any time.
+    $\dot a_k = \eta_Y P(k)(e_k - \alpha_k)$, $\alpha_n = \mathrm{softmax}(\sum_k (I+E)_{nk}a_k)$,
+    $a_k(0) = 0$; then $\gamma\iota_n = a_n\cdot(e_n-\alpha_n)$ and $\gamma\beta_{nn'} =
+    -a_{n'}\cdot(e_n-\alpha_n)$. Exact: for constant F, $\dot Y = \eta_Y\sum_n
+    P(n)f_n(e_n-\alpha_n)^\top$ never leaves $Y = \sum_k f_ka_k^\top$, and $g_n = Y(e_n-\alpha_n) =
+    \sum_k f_k\,a_k\cdot(e_n-\alpha_n)$. Integrated in $\ln t$, where it is smooth to any time.
 
-    Replaces [tian2023, Theorem 1] for [tian2023, eq. 7]. Domain: t > 0 increasing, attention at rest (slow attention).
+    Replaces [tian2023, Theorem 1] for [tian2023, eq. 7]. Domain: t > 0 increasing, attention at
+    rest (slow attention).
 
     | ours     | theirs            | axes               |
     |----------|-------------------|--------------------|
@@ -65,16 +82,28 @@ def plain_coupling(t: ArrayLike, *, overlap: ArrayLike, class_weight: ArrayLike,
     | overlap  | E                 | class, class       |
     | other    | gamma beta        | time, class, class |
     """
-    E, weight, times = np.asarray(overlap, float), np.asarray(class_weight, float), np.atleast_1d(np.asarray(t, float))
+    E, weight, times = (
+        np.asarray(overlap, float),
+        np.asarray(class_weight, float),
+        np.atleast_1d(np.asarray(t, float)),
+    )
     K, gram = len(E), np.eye(len(E)) + E
 
-    def velocity(s: float, flat: NDArray[np.float64]) -> NDArray[np.float64]:  # in s = ln(1 + eta_Y t)
+    def velocity(
+        s: float, flat: NDArray[np.float64]
+    ) -> NDArray[np.float64]:  # in s = ln(1 + eta_Y t)
         wrong, _ = sent_back(flat.reshape(K, K + 1), gram, n_vocab - K)
         return np.exp(s) * taught(wrong, weight, n_vocab - K).ravel()
 
     s_eval = np.log1p(times * lr_decoder)
     path = scipy.integrate.solve_ivp(
-        velocity, (0, s_eval[-1]), np.zeros(K * (K + 1)), method="LSODA", t_eval=s_eval, rtol=1e-9, atol=1e-13
+        velocity,
+        (0, s_eval[-1]),
+        np.zeros(K * (K + 1)),
+        method="LSODA",
+        t_eval=s_eval,
+        rtol=1e-9,
+        atol=1e-13,
     )
     own, other, error, strength = [], [], [], []
     for flat in path.y.T:
@@ -87,7 +116,9 @@ def plain_coupling(t: ArrayLike, *, overlap: ArrayLike, class_weight: ArrayLike,
     return PlainCoupling(np.array(own), np.array(other), np.array(strength), np.array(error))
 
 
-def taught(wrong: NDArray[np.float64], rate: NDArray[np.float64], n_rest: int) -> NDArray[np.float64]:
+def taught(
+    wrong: NDArray[np.float64], rate: NDArray[np.float64], n_rest: int
+) -> NDArray[np.float64]:
     """Velocity of `a`: the rate of each class times e_k - alpha_k (class, kind of token)."""
     K = len(wrong)
     push = -wrong
@@ -95,9 +126,11 @@ def taught(wrong: NDArray[np.float64], rate: NDArray[np.float64], n_rest: int) -
     return rate[:, None] * push
 
 
-def early_plain_coupling(log_height: ArrayLike, overlap: ArrayLike, *, n_vocab: int) -> NDArray[np.float64]:
-    r"""Coupling of two classes once the decoder is right, $\beta \approx \frac1M[e^{x} + \frac{e^{x}-1}{x} - 1]$,
-    $x = \rho L$, $L = \ln(M\eta_Yt/K)$.
+def early_plain_coupling(
+    log_height: ArrayLike, overlap: ArrayLike, *, n_vocab: int
+) -> NDArray[np.float64]:
+    r"""Coupling of two classes once the decoder is right, $\beta \approx \frac1M[e^{x} +
+    \frac{e^{x}-1}{x} - 1]$, $x = \rho L$, $L = \ln(M\eta_Yt/K)$.
 
     Ours. Late in the scan $1-p_n = K/(\eta_Yt)$, so $a_n[n] = L$. Of M wrong answers the class n' has
     $p_{nn'} = p_oe^{\rho L}$: its logit is higher by $f_n\cdot f_{n'}$ times what n' was taught. Then
@@ -118,14 +151,17 @@ def early_plain_coupling(log_height: ArrayLike, overlap: ArrayLike, *, n_vocab: 
 
 
 def late_plain_coupling(overlap: ArrayLike) -> NDArray[np.float64]:
-    r"""Coupling in the end, $\beta_{nn'} = -(AA^\top)_{nn'}/(AA^\top)_{nn}$ with $A = I - E'$, that is
-    $E' + E'^\top - E'E'^\top$ over the own term $(AA^\top)_{nn}$: between one and two times Theorem 1's.
+    r"""Coupling in the end, $\beta_{nn'} = -(AA^\top)_{nn'}/(AA^\top)_{nn}$ with $A = I - E'$, that
+    is $E' + E'^\top - E'E'^\top$ over the own term $(AA^\top)_{nn}$: between one and two times
+    Theorem 1's.
 
-    Ours. Every wrong answer ends up held off by the same margin L, so $(I+E)A = L(I - \text{const})$ and $Y$ is Theorem 1's:
-    $a_k/L = e_k - (E'_{kj})_j$ on the classes, the rest spread over $M \to \infty$ other tokens. The errors that lead
-    there are $p_{nj} \propto -\dot a_n[j]$, so $\alpha_n - e_n = -\dot a_n/(\eta_YP(n))$ points along $a_n$, and
-    $\gamma\beta_{nn'} \propto -a_{n'}\cdot a_n$: the form above off the diagonal, where Theorem 1 has E'.
-    Domain: $\rho L$ well above $\ln(M/K)$; $E'_{nn'} \ge 0$ for all pairs (else that wrong answer is not held at the margin).
+    Ours. Every wrong answer ends up held off by the same margin L, so $(I+E)A = L(I -
+    \text{const})$ and $Y$ is Theorem 1's: $a_k/L = e_k - (E'_{kj})_j$ on the classes, the rest
+    spread over $M \to \infty$ other tokens. The errors that lead there are $p_{nj} \propto -\dot
+    a_n[j]$, so $\alpha_n - e_n = -\dot a_n/(\eta_YP(n))$ points along $a_n$, and $\gamma\beta_{nn'}
+    \propto -a_{n'}\cdot a_n$: the form above off the diagonal, where Theorem 1 has E'. Domain:
+    $\rho L$ well above $\ln(M/K)$; $E'_{nn'} \ge 0$ for all pairs (else that wrong answer is not
+    held at the margin).
 
     | ours    | theirs            | axes         |
     |---------|-------------------|--------------|
@@ -141,14 +177,20 @@ def late_plain_coupling(overlap: ArrayLike) -> NDArray[np.float64]:
 
 
 def plain_snap_height(overlap: float, *, n_vocab: int, n_classes: int) -> float:
-    r"""Where the coupling of plain descent stops growing, $L_s = \ln(M/K)/\rho$ in $L = \ln(M\eta_Yt/K)$.
+    r"""Where the coupling of plain descent stops growing, $L_s = \ln(M/K)/\rho$ in $L =
+    \ln(M\eta_Yt/K)$.
 
-    Ours: there $e^{\rho L} = M/K$, so the K classes have as much of the error as the M other tokens. Before it growth cannot
-    slow down for good (`slowest_plain_growth`); after it the coupling is constant and growth goes as $\ln L$. As a
-    time, $t_s = \frac{K}{M\eta_Y}(M/K)^{1/\rho}$: soon for strong overlaps, out of reach for the weak ones of Assumption 2.
+    Ours: there $e^{\rho L} = M/K$, so the K classes have as much of the error as the M other
+    tokens. Before it growth cannot slow down for good (`slowest_plain_growth`); after it the
+    coupling is constant and growth goes as $\ln L$. As a time, $t_s =
+    \frac{K}{M\eta_Y}(M/K)^{1/\rho}$: soon for strong overlaps, out of reach for the weak ones of
+    Assumption 2.
 
     | ours    | theirs         |
     |---------|----------------|
     | overlap | rho = E_nn'    |
     """
-    return float(np.log(n_vocab / n_classes) / checked_number("overlap", overlap, low=0.0, high=1.0, open_low=True))
+    return float(
+        np.log(n_vocab / n_classes)
+        / checked_number("overlap", overlap, low=0.0, high=1.0, open_low=True)
+    )

@@ -1,8 +1,10 @@
-r"""What Scan and Snap [tian2023] states, and what we derived about it: each statement once, letters as NOTATION.md lists them.
+r"""What Scan and Snap [tian2023] states, and what we derived about it: each statement once, letters
+as NOTATION.md lists them.
 
-Formulas are as printed; where a printed form is wrong, both forms are in `errata.py`. "The theory's flow" is the one that the
-paper's closed forms describe: the decoder by the modified gradient (eq. 26), attention by Lemma 4. In "plain descent" the decoder
-follows the gradient itself (eq. 7). Not here: what is computed from the formulas (the other modules of this folder).
+Formulas are as printed; where a printed form is wrong, both forms are in `errata.py`. "The theory's
+flow" is the one that the paper's closed forms describe: the decoder by the modified gradient (eq.
+26), attention by Lemma 4. In "plain descent" the decoder follows the gradient itself (eq. 7). Not
+here: what is computed from the formulas (the other modules of this folder).
 """
 
 from functools import partial
@@ -35,7 +37,9 @@ DATA_MODEL = _stated(
 ASSUMPTION_2 = _stated(
     "Assumption 2",
     "Classes overlap weakly, but every class overlaps some other",
-    (r"F^\top F = I + E, \quad |\lambda_1(E)| < \frac{1}{K}, \quad |\lambda_i(E)| \ge \frac{6}{\sqrt{M}}, \quad M \gg K^2",),
+    (
+        r"F^\top F = I + E, \quad |\lambda_1(E)| < \frac{1}{K}, \quad |\lambda_i(E)| \ge \frac{6}{\sqrt{M}}, \quad M \gg K^2",
+    ),
     ("a condition on the data, not a result",),
     "section 4",
     errata=(errata.ERRATUM_13,),
@@ -73,7 +77,9 @@ LEMMA_3 = _stated(
 LEMMA_4 = _stated(
     "Lemma 4",
     "How attention logits move, given the decoder",
-    (r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",),
+    (
+        r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",
+    ),
     (_WEAK, "a decoder much faster than attention"),
     "section 5, eq. 10",
     errata=(errata.ERRATUM_6,),
@@ -135,14 +141,18 @@ LEMMA_10 = _stated(
 LEMMA_11 = _stated(
     "Lemma 11",
     "The height of a class is close to that of the mean number of draws",
-    (r"|h(N_n) - h(N/K)| \lesssim h(N/K) \frac{\Delta}{N/K}, \quad \Delta = \sqrt{N \ln(1/\delta)}",),
+    (
+        r"|h(N_n) - h(N/K)| \lesssim h(N/K) \frac{\Delta}{N/K}, \quad \Delta = \sqrt{N \ln(1/\delta)}",
+    ),
     ("N ≫ K²", "classes equally likely"),
     "App. D",
 )
 LEMMA_12 = _stated(
     "Lemma 12",
     "The output error of a class is close to that of the mean number of draws",
-    (r"\frac{1}{M - 1 + e^{M h(N_n)}} = \frac{1 + \sigma}{M - 1 + e^{M h(N/K)}}, \quad |\sigma| \le \frac{1}{3} \eta_Y \Delta",),
+    (
+        r"\frac{1}{M - 1 + e^{M h(N_n)}} = \frac{1 + \sigma}{M - 1 + e^{M h(N/K)}}, \quad |\sigma| \le \frac{1}{3} \eta_Y \Delta",
+    ),
     ("N ≫ K²", "classes equally likely"),
     "App. D",
 )
@@ -176,7 +186,15 @@ THEOREM_1 = _stated(
         r"g_n = Y (e_n - \alpha_n) = \gamma (\iota_n f_n - \sum_{n' \ne n} \beta_{nn'} f_{n'})",
         r"\iota_n \approx 1 - E'_{nn}, \quad \beta_{nn'} \approx E'_{nn'} \text{ to order } 1/M",
     ),
-    (_WEAK, "modified gradient (eq. 26)", "Y(0) = 0", "M ≫ 100", "M^-0.99 ≪ η_Y < 1", "t ≫ K²", "classes equally likely"),
+    (
+        _WEAK,
+        "modified gradient (eq. 26)",
+        "Y(0) = 0",
+        "M ≫ 100",
+        "M^-0.99 ≪ η_Y < 1",
+        "t ≫ K²",
+        "classes equally likely",
+    ),
     "section 4, App. D, eq. 88",
     errata=(
         errata.ERRATUM_2,
@@ -251,7 +269,9 @@ THEOREM_4 = _stated(
 THEOREM_5 = _stated(
     "Theorem 5",
     "The decoder after N random draws",
-    (r"Y(N) = F (I - E') (I + \Theta) W_{N/K}, \quad |\theta_i| \lesssim \frac{K}{\sqrt{N}} \sqrt{\ln(K/\delta)}",),
+    (
+        r"Y(N) = F (I - E') (I + \Theta) W_{N/K}, \quad |\theta_i| \lesssim \frac{K}{\sqrt{N}} \sqrt{\ln(K/\delta)}",
+    ),
     ("modified gradient (eq. 26)", "N ≫ K²", "classes equally likely"),
     "App. D",
 )
@@ -303,7 +323,13 @@ FIG_4 = _shown(
     "section 8",
     errata=(errata.ERRATUM_12,),
 )
-FIG_5 = _shown("Fig. 5", "Under Adam the rate decides which distinct tokens win", (_ATTENTION,), ("Syn-Small, Adam",), "section 8")
+FIG_5 = _shown(
+    "Fig. 5",
+    "Under Adam the rate decides which distinct tokens win",
+    (_ATTENTION,),
+    ("Syn-Small, Adam",),
+    "section 8",
+)
 FIG_6 = _shown(
     "Fig. 6",
     "Entropy of attention on distinct tokens against both learning rates",
@@ -337,10 +363,18 @@ FIG_10 = _shown(
     "appendix",
 )
 FIG_11 = _shown(
-    "Fig. 11", "Recall of distinct tokens against the ratio of the rates", (_RECALL,), ("Syn-Medium, ten seeds",), "appendix"
+    "Fig. 11",
+    "Recall of distinct tokens against the ratio of the rates",
+    (_RECALL,),
+    ("Syn-Medium, ten seeds",),
+    "appendix",
 )
 FIG_12 = _shown(
-    "Fig. 12", "Recall of distinct tokens against the attention rate", (_RECALL,), ("Syn-Medium, ten seeds",), "appendix"
+    "Fig. 12",
+    "Recall of distinct tokens against the attention rate",
+    (_RECALL,),
+    ("Syn-Medium, ten seeds",),
+    "appendix",
 )
 
 PLAIN_COUPLING = _ours(
@@ -360,7 +394,9 @@ PLAIN_ORDER = _ours(
 PLAIN_RELATIVE_GAIN = _ours(
     "relative gain under plain descent",
     "Under plain descent leads lag behind Theorem 3, less so for a faster decoder",
-    (r"\frac{r_{l/l'|n}(t)}{r_{l/l'|n}(0) \chi_l(t)} \to 1 \text{ as } \frac{\eta_Y}{\eta_Z} \to \infty",),
+    (
+        r"\frac{r_{l/l'|n}(t)}{r_{l/l'|n}(0) \chi_l(t)} \to 1 \text{ as } \frac{\eta_Y}{\eta_Z} \to \infty",
+    ),
     (_PLAIN, "joint descent of decoder and attention"),
     "extends tian2023, Theorem 3",
 )
@@ -478,7 +514,12 @@ ADAM_LIMIT = _ours(
         r"D = \sum_{\text{distinct}} f_l a_l, \quad C = \sum_{\text{common}} f_l a_l,"
         r" \quad q = (1 + \frac{K - 1}{M - K} e^{2 C})^{-1}",
     ),
-    ("Adam at one rate for decoder and attention", _ZERO, _LONG, "equal classes, each with its own query"),
+    (
+        "Adam at one rate for decoder and attention",
+        _ZERO,
+        _LONG,
+        "equal classes, each with its own query",
+    ),
     "after tian2023, Fig. 5",
 )
 ADAM_FIRST_MOVE = _ours(
@@ -532,7 +573,13 @@ POSITIONAL_ORDER = _ours(
         r"\tilde P(l|n) > \tilde P(l'|n) \Rightarrow z_l(t) > z_{l'}(t)",
         r"\text{prior } -s d \text{: the nearer gains more if } s > \frac{1}{d' - d} \ln \frac{P(l'|n)}{P(l|n)}",
     ),
-    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class", "equal classes, or the theory's flow"),
+    (
+        _LONG,
+        _PRIOR,
+        _ZERO,
+        "two distinct tokens of one class",
+        "equal classes, or the theory's flow",
+    ),
     "extends tian2023, Theorem 3",
 )
 POSITIONAL_CLOCK = _ours(
