@@ -53,10 +53,11 @@ _PUBLIC = {
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
-    "Experiment": "saccade.lab.experiment",
-    "Measured": "saccade.lab.experiment",
-    "Variable": "saccade.lab.experiment",
-    "grid": "saccade.lab.experiment",
+    "Experiment": "saccade.lab.protocol",
+    "experiment": "saccade.lab.experiment",
+    "Measured": "saccade.lab.protocol",
+    "Variable": "saccade.lab.protocol",
+    "grid": "saccade.lab.protocol",
     "Case": "saccade.lab.claim",
     "Ceiling": "saccade.lab.ceiling",
     "Claim": "saccade.lab.claim",
@@ -106,15 +107,16 @@ if TYPE_CHECKING:
     from saccade.lab.ceiling import Ceiling as Ceiling
     from saccade.lab.claim import Case as Case
     from saccade.lab.claim import Claim as Claim
-    from saccade.lab.experiment import Experiment as Experiment
-    from saccade.lab.experiment import Measured as Measured
-    from saccade.lab.experiment import Variable as Variable
-    from saccade.lab.experiment import grid as grid
+    from saccade.lab.experiment import experiment as experiment
     from saccade.lab.film import Film as Film
     from saccade.lab.panel import Bars as Bars
     from saccade.lab.panel import Heat as Heat
     from saccade.lab.panel import Line as Line
     from saccade.lab.panel import Lines as Lines
+    from saccade.lab.protocol import Experiment as Experiment
+    from saccade.lab.protocol import Measured as Measured
+    from saccade.lab.protocol import Variable as Variable
+    from saccade.lab.protocol import grid as grid
     from saccade.laboratory import critical_point as critical_point
     from saccade.laboratory import flow as flow
     from saccade.laboratory import linearise as linearise

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from saccade.lab.experiment import Experiment
+from saccade.lab.protocol import Experiment
 from saccade.terminal import _sentence
 from tests.cli.calls import SHORT, called, one_sentence
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.lab.claim import Claim
-from saccade.lab.experiment import Experiment
+from saccade.lab.protocol import Experiment
 from tools.readme_tables import outcome
 
 OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").read_text("utf-8"))

@@ -10,7 +10,7 @@ import xarray as xr
 
 from saccade.experiments import experiment
 from saccade.experiments.focus_and_dilution import focus_dilution_cycle
-from saccade.lab.experiment import by_cell
+from saccade.lab.protocol import by_cell
 from saccade.records.events import Event
 
 

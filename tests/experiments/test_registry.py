@@ -12,7 +12,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment, finding_of, module_of
-from saccade.lab.experiment import Experiment
+from saccade.lab.protocol import Experiment
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

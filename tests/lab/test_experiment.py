@@ -14,10 +14,10 @@ import pytest
 from saccade.cli import main
 from saccade.errors import InputError
 from saccade.lab.claim import HOLDS, OUTSIDE, Case
-from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, cell_rows, grid, padded
 from saccade.lab.film import Film
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
+from saccade.lab.protocol import Experiment, Measured, Variable, by_cell, cell_rows, grid, padded
 from saccade.records.checksums import sealed_folder
 from saccade.records.store import load_record
 from saccade.theory.condition import below

@@ -16,10 +16,10 @@ from saccade.experiments import REAL_TEXT, experiment
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.errata import errata_page
-from saccade.lab.experiment import Experiment
 from saccade.lab.findings import by_question, filled, findings_page, picture
 from saccade.lab.outcome import Outcome
 from saccade.lab.panel import Line, Lines
+from saccade.lab.protocol import Experiment
 from saccade.observe.fits import Interval
 from saccade.theory.condition import met
 from saccade.theory.statement import Correction, Statement

@@ -15,7 +15,7 @@ import numpy as np
 import saccade
 from saccade import processes
 from saccade.experiments import experiment
-from saccade.lab.experiment import Experiment
+from saccade.lab.protocol import Experiment
 from saccade.processes import Worker
 from saccade.sweeps.execution import execute
 from saccade.sweeps.folder import SweepFolder

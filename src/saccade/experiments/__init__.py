@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import re
 import sys
@@ -24,7 +25,7 @@ from saccade.errors import InputError, checked_choice
 from saccade.theory.papers import PAPERS
 
 if TYPE_CHECKING:
-    from saccade.lab.experiment import Experiment
+    from saccade.lab.protocol import Experiment
 
 
 class Entry(NamedTuple):
@@ -250,7 +251,80 @@ REAL_TEXT = {  # need the extras `torch` and `text`
         "rank_collapse", "Which head opens first", "which head opens first? (no text)", 30
     ),
 }
-SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
+QUESTIONS = {  # each name is a file and a function: `scan-then-snap`, scan_then_snap.py
+    "scan_and_snap": (
+        "published-figures",
+        "adam",
+        "long-contexts",
+        "decoder",
+        "coupling",
+        "who-gains",
+        "scan-then-snap",
+        "plain-descent",
+        "when-it-breaks",
+        "reparameterisation",
+        "first-force",
+        "positional-prior",
+        "joma",
+    ),
+    "focus_and_dilution": (
+        "markov-contexts",
+        "saddle",
+        "condensation",
+        "focus",
+        "dilution",
+        "next-direction",
+        "symmetric-escape",
+        "cycle",
+        "published-run",
+    ),
+    "rank_collapse": ("escape", "rank-collapse", "first-head"),
+    "real_text": (
+        "text-entropy",
+        "text-fates",
+        "text-forecast",
+        "text-optimisers",
+        "text-cycle",
+        "text-cycle-published",
+        "context-length",
+    ),
+}
+
+
+def _there(entries: dict[str, Entry]) -> dict[str, Entry]:
+    here = Path(__file__).parent
+    return {
+        name: entry
+        for name, entry in entries.items()
+        if (here / entry.part / f"{name.replace('-', '_')}.py").exists()
+    }
+
+
+def _answers() -> dict[str, dict[str, Any]]:
+    """What the default settings gave: question, answer, verdicts and seconds of each experiment."""
+    stored = Path(__file__).with_name("answers.json")
+    return json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {}
+
+
+ANSWERS = _answers()
+_NEW = _there(
+    {
+        name: Entry(
+            part,
+            ANSWERS.get(name, {}).get("question", name),
+            "",
+            ANSWERS.get(name, {}).get("seconds", 10),
+        )
+        for part, names in QUESTIONS.items()
+        for name in names
+    }
+)
+_ON_TEXT = {name: entry for name, entry in _NEW.items() if entry.part == "real_text"}
+_ON_TEXT |= {name: _NEW[name] for name in ("first-head",) if name in _NEW}
+SYNTHETIC = _there(SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE) | {
+    name: entry for name, entry in _NEW.items() if name not in _ON_TEXT
+}
+REAL_TEXT = _there(REAL_TEXT) | _ON_TEXT
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
 _PARTS = {paper.part: paper.theory for paper in PAPERS} | {"real_text": "Real text"}
 
@@ -264,7 +338,8 @@ def experiment(name: str) -> Experiment:
         return _own(
             path, path.read_bytes()
         )  # by its content: a file that was edited is another experiment
-    return importlib.import_module(module_of(name)).EXPERIMENT
+    module = importlib.import_module(module_of(name))
+    return getattr(module, "EXPERIMENT", None) or getattr(module, name.replace("-", "_"))
 
 
 def own_file(name: str) -> str:
@@ -362,9 +437,8 @@ def _beside(path: Path, error: Exception) -> str:
 @cache
 def _own(path: Path, source: bytes) -> Experiment:
     """`EXPERIMENT` of a file. Its module is named by its path, which no other module can have."""
-    from saccade.lab.experiment import (
-        Experiment,
-    )  # only for a file of the user's: listing must not load JAX
+    from saccade.lab.experiment import Experiment  # only for own files: listing loads no JAX
+    from saccade.lab.protocol import Experiment as Old
 
     module = sys.modules[str(path)] = ModuleType(
         str(path)
@@ -383,11 +457,13 @@ def _own(path: Path, source: bytes) -> Experiment:
         raise InputError(
             f"{path}{where} cannot be loaded: {type(error).__name__}: {error}{_beside(path, error)}"
         ) from error
-    found = vars(module).get("EXPERIMENT")
-    if not isinstance(found, Experiment):
+    defined = [one for one in vars(module).values() if isinstance(one, Experiment | Old)]
+    if len(defined) != 1:
         raise InputError(
-            f"{path} must define EXPERIMENT = Experiment(...); see help(saccade.Experiment)."
+            f"{path} must define one experiment, a function under @saccade.experiment(NAME); "
+            f"it defines {len(defined) or 'none'}."
         )
+    (found,) = defined
     if not re.fullmatch(r"\w[\w.-]*", found.name):
         raise InputError(
             f"{path}: the name of an experiment must be usable as a folder name, such as two-tokens; got {found.name!r}."

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
-from saccade.errors import InputError, shortened
+from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
 from saccade.experiments.identity import result_identity, user_files
-from saccade.lab.claim import Claim
-from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome, own_statement
+from saccade.lab.protocol import Experiment, Progress, run_experiment, silent
 from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.store import OtherResultError, check_same_settings, result_folder
 from saccade.records.writing import clear_drafts
@@ -53,7 +52,8 @@ def reproduce(
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
         identity = result_identity(asked.name, settings, contents)
-        record = asked.run(settings, on_progress)
+        result = run_experiment(asked, settings, on_progress)
+        record = result.record
         if asked.full is not None:
             record.attrs["size"] = (
                 "quick"
@@ -66,27 +66,13 @@ def reproduce(
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         as_designed = asked.name in SYNTHETIC and settings == asked.settings()
-        outcome = Outcome(
-            asked.name, told["statement"], folder, record, _claimed(asked, record), as_designed
-        )
-        if settings not in (asked.settings(), asked.full):
+        told["statement"] = result.answer or told["statement"]
+        outcome = Outcome(asked.name, told["statement"], folder, record, result.claims, as_designed)
+        if not result.answer and settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        asked.write(
-            unfinished, record, outcome.claims, told | {"command": by, "identity": identity}
-        )
+        result.write(unfinished, told | {"command": by, "identity": identity})
     return outcome
-
-
-def _claimed(asked: Experiment, record: Any) -> list[Claim]:
-    given = asked.claims(record)
-    claims = list(given) if isinstance(given, Iterable) else [given]
-    for claim in claims:
-        if not isinstance(claim, Claim):
-            raise InputError(
-                f"`claims` of {asked.name} must give claims, which a Case makes; it gave {shortened(claim)}."
-            )
-    return claims
 
 
 class _StartedError(Exception):
@@ -109,7 +95,7 @@ def _values_first(asked: Experiment, settings: Any) -> Iterator[None]:
             asked.name in SYNTHETIC
         ):  # which begin at once; others may read a text, or train, before they report
             with suppress(_StartedError):
-                asked.run(settings, started)
+                run_experiment(asked, settings, started)
         raise
 
 

@@ -55,6 +55,7 @@ HOLDS, FAILS, OUTSIDE, CANNOT_TELL = "holds", "fails", "outside", "cannot tell"
 UNDECIDED = (OUTSIDE, CANNOT_TELL)  # neither confirmed nor refuted
 SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "replication", "calculus"
 BOUND = "the bound as stated"
+AFTER_TRIAL_RUNS = "after trial runs"
 _VERDICTS = (HOLDS, FAILS, OUTSIDE, CANNOT_TELL)
 _SOURCES = {
     SIMULATION: Sources("theory predicts", "our run gives"),
@@ -95,6 +96,7 @@ class Claim:
     against: str = SIMULATION
     breaks: str = ""
     ceilings: Sequence[Ceiling] = ()
+    bound_set: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.title, str) or not self.title.strip():
@@ -321,6 +323,7 @@ class Claim:
             "against": self.against,
             "breaks": self.breaks,
             "ceilings": [asdict(ceiling) for ceiling in self.ceilings],
+            "bound_set": self.bound_set,
         }
 
 
@@ -347,6 +350,18 @@ class Case:
     against: str = SIMULATION
     breaks: str = ""
     ceilings: Sequence[Ceiling] = ()
+    bound_set: str = ""
+    registered_in: list[Claim] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def published(self) -> Case:
+        """The same case, compared with numbers of the paper."""
+        return replace(self, against=PUBLISHED)
+
+    @property
+    def after_trial_runs(self) -> Case:
+        """The same case, for bounds that were set after trial runs had been looked at."""
+        return replace(self, bound_set=AFTER_TRIAL_RUNS)
 
     def but(self, given: Any = None, against: Any = None, **settings: Any) -> Case:
         """The same case with other assumptions, with more settings, or compared with something
@@ -555,7 +570,7 @@ class Case:
         sentence: str,
         expected: str,
     ) -> Claim:
-        return Claim(
+        claim = Claim(
             statement=statement,
             title=title,
             relation=relation,
@@ -567,7 +582,11 @@ class Case:
             against=self.against,
             breaks=self.breaks,
             ceilings=_listed("ceilings", self.ceilings, Ceiling),
+            bound_set=self.bound_set,
         )
+        if self.registered_in is not None:
+            self.registered_in.append(claim)
+        return claim
 
 
 def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:

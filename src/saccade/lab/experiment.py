@@ -1,357 +1,344 @@
-"""An experiment: one object with its question, settings, measurement, claims and figure.
+"""An experiment is a function that runs from top to bottom and returns its answer.
 
-    EXPERIMENT = Experiment("two-tokens", Settings, measure, claims, panels, variables={...}, dynamics="B: gradient flow")
+    @experiment("common-tokens-fall")
+    def common_tokens_fall(lab, t1: Annotated[float, "end of the flow, steps"] = 1e3, seeds: int = 3):
+        "Do common tokens lose attention?"
+        for seed in lab.each(range(seeds)):                          # reports progress
+            run = saccade.flow(task, t1=t1, seed=seed)
+            lab.keep("attention", run.attention, seed=seed)          # goes into the record
+            lab.case(seed=seed).at_most(THEOREM_2B, "attention on common tokens", mass(run), 0.3)
+        lab.draw(Lines(...), caption="...")
+        return f"{lab.yes_or_no()}: after {t1:g} steps common tokens keep {mass(run):.2f}."
 
-`measure(settings, on_progress)` gives arrays by name, which become a record with the axes, units
-and definitions of `variables`; or it gives a record itself. `saccade reproduce NAME` and `saccade
-run ./mine.py` then do the rest.
+The docstring is the question, the parameters after `lab` are the settings, and the returned sentence
+is the answer. A case makes claims and registers them. What a run finds is a `Result`, and all of it
+is data: record, claims, panels, tables, film, numbers, answer.
 """
 
 from __future__ import annotations
 
 import importlib
-import itertools
+import inspect
 import json
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, make_dataclass
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, Any, TypeAlias, get_args, get_origin
 
 import numpy as np
+import tyro
+import xarray as xr
 
+from saccade.dynamics.workers import workers
 from saccade.errors import InputError, shortened
-from saccade.lab.claim import Claim
+from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Case, Claim
 from saccade.lab.film import Film, made_film
-from saccade.lab.panel import Layout, specs, table_rows
+from saccade.lab.panel import Panel, specs, table_rows
+from saccade.lab.relation import centre
 from saccade.lab.settings import check_settings
-from saccade.later import xr
-from saccade.records.json_files import parsed_json, write_json
-from saccade.records.schema import make_record, settings_of, with_settings
+from saccade.numerals import numerals_in
+from saccade.processes import in_processes
+from saccade.records.json_files import write_json
+from saccade.records.schema import make_record, with_settings
 from saccade.records.store import save_record
 from saccade.records.writing import write_csv
-from saccade.theory.condition import Condition, met
+from saccade.theory.condition import Condition
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Progress = Callable[[float], None]
+Progress: TypeAlias = Callable[[float], None]
+Piece: TypeAlias = tuple[dict[str, Any], xr.DataArray]  # an array, and its place on further axes
+Rows: TypeAlias = list[Mapping[str, Any]]
 
 
 def silent(fraction: float, label: str = "") -> None:
-    """For those who do not want to hear of progress."""
+    """Progress that nobody follows."""
 
 
-class Variable(NamedTuple):
-    """What a measured array is: the names of its axes, separated by spaces, its unit, and its
-    definition in words.
+def experiment(name: str, **about: Any) -> Callable[[Callable[..., str]], Experiment]:
+    """Make an experiment of a function; `about` are the optional fields of `Experiment`."""
 
-    `theory_of` names the array of the same axes that it predicts: a report draws the two in one
-    chart, where it is `called` so.
-    """
+    def made(function: Callable[..., str]) -> Experiment:
+        question = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        if not question:
+            raise InputError(f"{function.__name__} needs a docstring: the question that it asks.")
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        for one in parameters:
+            if one.default is one.empty or one.annotation is one.empty:
+                raise InputError(
+                    f"setting `{one.name}` of {function.__name__} needs a type and a default, "
+                    f"such as `{one.name}: float = 1.0`."
+                )
+        settings = make_dataclass(
+            f"{function.__name__}_settings",
+            [(one.name, _with_help(one.annotation), one.default) for one in parameters],
+            frozen=True,
+            # in the namespace: the argument `module` is new in Python 3.12
+            namespace={"__doc__": question, "__module__": function.__module__},
+        )
+        full = settings(**about.pop("full")) if about.get("full") else None
+        return Experiment(name, question, function, settings, full=full, **about)
 
-    axes: str
-    unit: str
-    definition: str
-    theory_of: str = ""
-    called: str = "theory"
+    return made
 
 
-class Measured(NamedTuple):
-    """What `measure` found: arrays by the names of `variables`, coordinates by axis, and attributes
-    to store with them.
-    """
-
-    values: Mapping[str, Any]
-    coords: Mapping[str, Any]
-    attributes: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
-    """One experiment: what is measured, claimed and drawn. The first five fields are needed, the
-    others only where they help.
+    """A function with its question and its settings. Make one with the decorator `experiment`.
 
-    | field       | meaning                                                                                                   |
-    |-------------|-----------------------------------------------------------------------------------------------------------|
-    | `name`      | name of the experiment and of its results folder: `two-tokens`                                            |
-    | `settings`  | a frozen dataclass; its defaults are what `saccade reproduce` runs, the text under a field is its help     |
-    |             | (`lab/settings.py` says which values they may have)                                                        |
-    | `measure`   | `(settings, on_progress)` -> `Measured`, or a record                                                      |
-    | `claims`    | `(record)` -> claims                                                                                      |
-    | `panels`    | `(record)` -> panels, or rows of panels                                                                   |
-    | `caption`   | what to look at in the figure; may be a function of the record                                            |
-    | `question`  | the question, for somebody who has not read the paper; all experiments on text have one                   |
-    | `finding`   | the answer in a sentence or two, with measured numbers: `{title of a claim*:.2f}`                         |
-    | `answer`    | of the first of several experiments with one question: their answer together, in at most two sentences    |
-    | `caveat`    | what would change the answer                                                                              |
-    | `picture`   | which panel of the first row represents the figure on its card and on the page of findings                |
-    | `film`      | `(record)` -> a `Film`: attention as it moves, on the first screen of the report                          |
-    | `variables` | axes, unit and definition of every measured array                                                        |
-    | `dynamics`  | what was run, in words                                                                                    |
-    | `time_unit` | unit of the axis `time`                                                                                   |
-    | `full`      | settings at the paper's own size, if the defaults are smaller                                             |
-    | `table`     | `(record)` -> rows of `table.csv`; if not given, the numbers in the figure (`cell_rows`: what is measured)|
-    | `files`     | `(record)` -> further CSV files: name -> (columns, rows)                                                  |
-    | `headlines` | `(record)` -> numbers that a sweep maps over its settings                                                 |
-    | `together`  | `(several settings, on_progress)` -> a record each, where one call can run them at once                   |
-    | `free`      | settings in which configurations that run together may differ                                             |
+    | field       | meaning                                                               |
+    |-------------|-----------------------------------------------------------------------|
+    | `name`      | its name in commands and of its results folder: `two-tokens`          |
+    | `question`  | the docstring of the function                                         |
+    | `settings`  | a frozen dataclass made from its signature                            |
+    | `full`      | settings at the paper's own size, if the defaults are smaller         |
+    | `caveat`    | what would change the answer                                          |
+    | `dynamics`  | what is run, in words                                                 |
+    | `time_unit` | unit of the axis `time`                                               |
     """
 
     name: str
+    question: str
+    function: Callable[..., str]
     settings: type
-    measure: Callable[[Any, Progress], Measured | xr.Dataset]
-    claims: Callable[[xr.Dataset], Iterable[Claim]]
-    panels: Callable[[xr.Dataset], Layout]
-    caption: str | Callable[[xr.Dataset], str] = ""
-    question: str = ""
-    finding: str = ""
-    answer: str = ""
+    full: Any = None
     caveat: str = ""
-    picture: int = 0
-    film: Callable[[xr.Dataset], Film] | None = None
-    variables: Mapping[str, Variable] = field(default_factory=dict)
     dynamics: str = ""
     time_unit: str = "steps"
-    full: Any = None
-    table: Callable[[xr.Dataset], Sequence[Mapping[str, Any]]] | None = None
-    files: Callable[[xr.Dataset], Mapping[str, tuple[list[str], list[dict[str, Any]]]]] | None = (
-        None
-    )
-    headlines: Callable[[xr.Dataset], Mapping[str, float]] | None = None
-    together: Callable[[Sequence[Any], Progress], list[xr.Dataset]] | None = None
-    free: tuple[str, ...] = ()
 
-    def run(self, settings: Any = None, on_progress: Progress = silent) -> xr.Dataset:
-        """The record of one run, with its settings; the defaults if none are given."""
-        config, started = self.settings() if settings is None else settings, time.perf_counter()
-        check_settings(config)
-        found = self.measure(config, on_progress)
-        if isinstance(found, Measured):
-            found = self._record(found, time.perf_counter() - started)
-        elif not isinstance(found, xr.Dataset):
+    def run(self, settings: Any = None, on_progress: Progress = silent) -> Result:
+        """One run; the default settings if none are given."""
+        chosen, started = self.settings() if settings is None else settings, time.perf_counter()
+        check_settings(chosen)
+        lab = Lab(chosen, on_progress)
+        answer = self.function(lab, **vars(chosen))
+        if not isinstance(answer, str):
             raise InputError(
-                f"`measure` of {self.name} must give a record or Measured(values, coords); it gave {shortened(found)}."
+                f"{self.name} must return its answer, a sentence; got {shortened(answer)}."
             )
-        importlib.import_module(
-            "saccade.report.notebook"
-        )  # from now on records show themselves: `record.saccade`
-        return with_settings(found, config)
+        lab.found.answer = numerals_in(re.sub(r"(?<=\d)%", " %", answer))  # 10¹², 1.3 %
+        lab.found.record = self._record(lab, time.perf_counter() - started)
+        importlib.import_module("saccade.report.notebook")  # records show themselves from now on
+        return lab.found
 
-    def run_together(
-        self, several: Sequence[Any], on_progress: Progress = silent
-    ) -> list[xr.Dataset]:
-        """A record for each of several settings, in one call where the experiment can do that."""
-        for settings in several:
-            check_settings(settings)
-        if self.together is None:
-            return [self.run(settings, on_progress) for settings in several]
-        found = self.together(several, on_progress)
-        return [
-            with_settings(record, settings) for record, settings in zip(found, several, strict=True)
-        ]
-
-    def as_published(self, record: xr.Dataset, *free: str) -> Condition:
-        """Whether a record was made with the default settings, but for those that are free to be
-        others.
-        """
-        made, defaults = asdict(self.settings_of(record)), asdict(self.settings())
-        return met(
-            "the published settings",
-            all(made[name] == defaults[name] for name in defaults if name not in free),
-        )
-
-    def settings_of(self, record: xr.Dataset) -> Any:
-        return settings_of(record, self.settings)
-
-    def figure(
-        self, record: xr.Dataset, width: float | None = None, height: float | None = None
-    ) -> Figure:
-        """The panels drawn by Matplotlib, in inches; as large as they need if no size is given."""
-        from saccade.report.drawn import draw_panels  # here, as a run needs no Matplotlib
-
-        return draw_panels(self.specs(record), width, height)
-
-    def specs(self, record: xr.Dataset) -> list[list[dict[str, Any]]]:
-        """Rows of panels as plain data, for `panels.json`."""
-        return specs(self.panels(record))
-
-    def rows(self, record: xr.Dataset) -> list[Mapping[str, Any]]:
-        """Rows of `table.csv`."""
-        return list(
-            self.table(record) if self.table is not None else table_rows(self.specs(record))
-        )
-
-    def caption_of(self, record: xr.Dataset) -> str:
-        """What to look at, and what the record says could not be asked."""
-        caption = self.caption if isinstance(self.caption, str) else self.caption(record)
-        return " ".join(
-            [*filter(None, [caption]), *parsed_json(record.attrs.get("left_out", "[]"), [str])]
-        )
-
-    def write(
-        self, folder: Path, record: xr.Dataset, claims: Iterable[Claim], said: Mapping[str, str]
-    ) -> None:
-        """All that belongs to a result into a folder: record, claims, tables, panels, figure, and
-        what was `said` of it.
-        """
-        from saccade.report.drawn import draw_panels
-        from saccade.report.style import save_figure
-
-        film = self._film(record)
-        save_record(record, folder / "record.zarr")
-        write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
-        write_csv(folder / "table.csv", self.rows(record))
-        for name, (columns, extra_rows) in (
-            self.files(record) if self.files is not None else {}
-        ).items():
-            write_csv(folder / name, extra_rows, columns)
-        panels = self.specs(record)
-        write_json(folder / "panels.json", panels)
-        if film is not None:
-            write_json(folder / "film.json", film)
-        save_figure(draw_panels(panels), folder / "figure")
-        attributes = {
-            name: value for name, value in record.attrs.items() if name != "assumptions"
-        }  # long, and in the record
-        write_json(
-            folder / "about.json",
-            {**said, "caption": self.caption_of(record), "picture": self.picture, **attributes},
-        )
-
-    def _film(self, record: xr.Dataset) -> dict[str, Any] | None:
-        """The film as plain data. A film that cannot be made does not cost a finished run: the
-        record says that it is left out.
-        """
-        if self.film is None:
-            return None
-        try:
-            return made_film(self.film(record))
-        except Exception as error:  # whatever a function of the user's may raise
-            why = f"The film is left out: {error if isinstance(error, InputError) else f'{type(error).__name__}: {error}.'}"
-            record.attrs["left_out"] = json.dumps(
-                [*parsed_json(record.attrs.get("left_out", "[]"), [str]), why]
-            )
-            return None
-
-    def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
-        undefined = [name for name in found.values if name not in self.variables]
-        if undefined:
-            raise InputError(
-                f"`variables` of {self.name} must say what {undefined[0]} is: Variable(axes, unit, definition)."
-            )
+    def _record(self, lab: Lab, wall_time: float) -> xr.Dataset:
+        kept = lab.kept()
         record = make_record(
             dynamics=self.dynamics,
-            variables={
-                name: (tuple(self.variables[name].axes.split()), value)
-                for name, value in found.values.items()
+            variables={str(name): values.variable for name, values in kept.data_vars.items()},
+            coords={
+                str(name): (values.dims, values.values) for name, values in kept.coords.items()
             },
-            coords=found.coords,
             time_unit=self.time_unit,
             config={"experiment": self.name},
             wall_time=wall_time,
             definitions={
-                name: (variable.unit, variable.definition)
-                for name, variable in self.variables.items()
+                str(name): (values.attrs["units"], values.attrs["definition"])
+                for name, values in kept.data_vars.items()
             },
         )
-        for name in found.values:
-            if self.variables[name].theory_of:
-                record[name].attrs |= {
-                    "theory_of": self.variables[name].theory_of,
-                    "called": self.variables[name].called,
-                }
-        record.attrs.update(found.attributes)
-        return record
+        record.attrs["left_out"] = json.dumps(lab.found.left_out)
+        return with_settings(record, lab.settings)
 
 
-def stretch(on_progress: Progress, low: float, high: float) -> Progress:
-    """What one part of an experiment reports as 0 to 1 is the stretch from `low` to `high` of the
-    whole.
-    """
-    return lambda fraction: on_progress(low + (high - low) * fraction)
+@dataclass
+class Result:
+    """What one run found. Verdicts follow from the numbers in `claims`, pictures from `panels`."""
+
+    answer: str = ""
+    record: xr.Dataset = field(default_factory=xr.Dataset)
+    claims: list[Claim] = field(default_factory=list)
+    panels: list[list[Panel]] = field(default_factory=list)
+    caption: str = ""
+    tables: dict[str, Rows] = field(default_factory=dict)
+    film: Film | None = None
+    left_out: list[str] = field(default_factory=list)  # a sentence for each claim not formed
+    extra_numbers: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """What a sweep maps over its settings: the measured value of every claim but controls, and
+        the extra numbers.
+        """
+        of_claims = {
+            re.sub(r" ?/ ?", " over ", claim.label): centre(claim.measured)  # Zarr: "/" is a folder
+            for claim in self.claims
+            if not claim.breaks
+        }
+        return of_claims | self.extra_numbers
+
+    def write(self, folder: Path, about: Mapping[str, Any]) -> None:
+        """Record, claims, tables, panels, figure and film into a folder, and what is said `about` it."""
+        from saccade.report.drawn import draw_panels  # here: a run needs no Matplotlib
+        from saccade.report.style import save_figure
+
+        panels = specs(self.panels)
+        write_json(folder / "claims.json", [claim.as_dict() for claim in self.claims])
+        write_json(folder / "panels.json", panels)
+        if self.film is not None:
+            write_json(folder / "film.json", made_film(self.film))
+        for name, rows in ({"table": table_rows(panels)} | self.tables).items():
+            columns = list(dict.fromkeys(column for row in rows for column in row))
+            write_csv(folder / f"{name}.csv", rows, columns)
+        save_figure(draw_panels(panels), folder / "figure")
+        save_record(self.record, folder / "record.zarr")
+        attributes = {
+            key: value for key, value in self.record.attrs.items() if key != "assumptions"
+        }
+        caption = " ".join(filter(None, [self.caption, *self.left_out]))
+        answer = {"answer": self.answer, "caption": caption}
+        write_json(folder / "about.json", {**about, **answer, **attributes})
 
 
-def grid(
-    measure: Callable[..., Mapping[str, Any]], on_progress: Progress = silent, **axes: Any
-) -> dict[str, np.ndarray]:
-    """`measure(*cell)` for every cell of the axes: arrays by name, the grid's axes first. A mapping
-    stands for its values.
+@dataclass
+class Lab:
+    """What an experiment may do besides computing: report progress, claim, keep, draw."""
 
-    Arrays of different lengths are padded with NaN.
-    """
-    values = [
-        list(axis.values()) if isinstance(axis, Mapping) else list(axis) for axis in axes.values()
-    ]
-    cells = list(itertools.product(*values))
-    found = []
-    for done, cell in enumerate(cells, 1):
-        found.append(measure(*cell))
-        on_progress(done / len(cells))
-    shape = tuple(map(len, values))
-    stacks = {name: padded([one[name] for one in found]) for name in found[0]}
-    return {name: stack.reshape(*shape, *stack.shape[1:]) for name, stack in stacks.items()}
+    settings: Any
+    on_progress: Progress = silent
+    found: Result = field(default_factory=Result)
+    _kept: dict[str, list[Piece]] = field(default_factory=dict)
+    _open: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 1.0)])
+
+    def each(self, values: Iterable[Any]) -> Iterator[Any]:
+        """The values in turn, with progress; a loop within a loop shares out its part."""
+        listed = list(values)
+        low, high = self._open[-1]
+        step = (high - low) / max(1, len(listed))
+        self.on_progress(low)  # settings are checked before it: whoever asks for that stops here
+        for place, value in enumerate(listed):
+            self._open.append((low + step * place, low + step * (place + 1)))
+            yield value
+            self.on_progress(self._open.pop()[1])
+
+    def progress(self, fraction: float) -> None:
+        """Report a part of the current step: `saccade.flow(..., on_progress=lab.progress)`."""
+        low, high = self._open[-1]
+        self.on_progress(low + (high - low) * fraction)
+
+    def at_once(self, function: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+        """`function` of every value, in threads: for compiled code that needs one core."""
+        listed = list(values)
+        with workers(len(listed)) as pool:
+            return list(self.each(pool.map(function, listed)))
+
+    def grid(self, function: Callable[..., xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
+        """`function(**cell)` for every cell of the axes, in processes; all of it in one dataset.
+
+        Another process must be able to import the function, so it is one of a module.
+        """
+        listed = [list(values) for values in axes.values()]
+        cells = [dict(zip(axes, cell, strict=True)) for cell in product(*listed)]
+        runs = in_processes(_called, [(function, cell) for cell in cells], self.progress)
+        for cell, run in zip(cells, runs, strict=True):
+            for name, array in run.data_vars.items():
+                self.keep(str(name), array, **cell)
+        return self.kept()
+
+    def case(self, *given: Condition, **settings: Any) -> Case:
+        """What several claims share: assumptions, and a name for what they are about.
+
+        Name a case by its role (`rates="slower decoder"`), not by a number that is a setting: a
+        sweep over that setting then finds the same claim in every run.
+        """
+        return Case(settings, given, registered_in=self.found.claims)
+
+    def keep(
+        self, name: str, values: Any, axes: str = "", about: str = "", unit: str = "1", **place: Any
+    ) -> None:
+        """An array for the record, at a place along further axes; `about` is its definition."""
+        array = xr.DataArray(values, dims=axes.split() or None, name=name)
+        array.attrs = {"units": unit, "definition": about or name.replace("_", " "), **array.attrs}
+        self._kept.setdefault(name, []).append((place, array))
+
+    def kept(self) -> xr.Dataset:
+        """All that is kept so far, with its axes; what is missing or shorter is NaN."""
+        return xr.Dataset({name: _stacked(name, pieces) for name, pieces in self._kept.items()})
+
+    def number(self, name: str, value: Any) -> None:
+        """A number that is no claim, for sweeps to map; of a labelled array, every cell."""
+        array = xr.DataArray(value)
+        varied = [dim for dim in array.dims if array.sizes[dim] > 1]
+        for cell in np.ndindex(array.shape):
+            one = array[cell]
+            label = ", ".join([name, *(f"{dim} {_plain(one[dim].item())}" for dim in varied)])
+            self.found.extra_numbers[label] = float(one)
+
+    def draw(self, *row: Panel, caption: str = "") -> None:
+        """A row of panels, and what to notice in them. The first panel represents the figure."""
+        self.found.panels.append(list(row))
+        self.found.caption = " ".join(filter(None, [self.found.caption, caption]))
+
+    def table(self, rows: Iterable[Mapping[str, Any]], name: str = "table") -> None:
+        """Rows of NAME.csv; `table.csv` holds the numbers in the figure if none are given."""
+        self.found.tables[name] = list(rows)
+
+    def film(self, film: Film) -> None:
+        """Attention as it moves, for the first screen of the report."""
+        self.found.film = film
+
+    def leave_out(self, sentence: str) -> None:
+        """Say what cannot be claimed, and why; the caption repeats it."""
+        self.found.left_out.append(sentence)
+
+    def changed(self, *names: str) -> list[str]:
+        """Which of these settings differ from their defaults; of all settings if none are named."""
+        usual = vars(type(self.settings)())
+        return [name for name in names or usual if getattr(self.settings, name) != usual[name]]
+
+    def yes_or_no(self, *claims: Claim) -> str:
+        """Yes, No, Partly or Undecided, from these claims; from all but controls if none are given.
+
+        It follows the verdicts, so an answer never says more than its claims, at any settings.
+        """
+        asked = claims or [claim for claim in self.found.claims if not claim.breaks]
+        verdicts = {claim.verdict for claim in asked}
+        if verdicts <= set(UNDECIDED):
+            return "Undecided"
+        if verdicts == {HOLDS}:
+            return "Yes"
+        return "No" if verdicts == {FAILS} else "Partly"
 
 
-def padded(parts: Sequence[Any]) -> np.ndarray:
-    """Arrays stacked along a new first axis, the shorter ones filled with NaN."""
-    arrays: list[Any] = [np.asarray(part) for part in parts]
-    if arrays[0].dtype.kind not in "fiub" or len({array.shape for array in arrays}) == 1:
-        return np.stack(arrays)
-    whole = np.full((len(arrays), *np.max([array.shape for array in arrays], axis=0)), np.nan)
-    for number, array in enumerate(arrays):
-        whole[number][tuple(slice(size) for size in array.shape)] = array
-    return whole
+def conditions_of(run: xr.Dataset, rate: int = 0) -> dict[str, Condition]:
+    """The theory's assumptions that an engine checked for this run, by name; of one pair of rates."""
+    stored = json.loads(run.attrs["assumptions"])[rate]["conditions"]
+    return {row["name"]: Condition.of(row) for row in stored}
 
 
-def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
-    """What was measured, as a `table`: a row for each place on the axes of the largest group of
-    variables that share them; time and samples are left to the record.
-    """
-    plain = {
-        name: var
-        for name, var in record.data_vars.items()
-        if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"
-    }
-    if not plain:
-        plain = dict(record.data_vars)
-    widest = max(
-        (var.dims for var in plain.values()),
-        key=lambda dims: (len(dims), np.prod([record.sizes[d] for d in dims])),
-    )
-    names = [name for name, var in plain.items() if set(var.dims) <= set(widest)]
-    if not widest:
-        return [{str(name): record[name].item() for name in names}]
-    frame = record[names].to_dataframe(dim_order=list(widest))
-    return frame.reset_index().to_dict("records")
+def _stacked(name: str, pieces: list[Piece]) -> xr.DataArray:
+    place, first = pieces[0]
+    if any(other.keys() != place.keys() for other, _ in pieces):
+        raise InputError(f"every piece of {name!r} that is kept needs the axes {', '.join(place)}.")
+    axes = {axis: list(dict.fromkeys(other[axis] for other, _ in pieces)) for axis in place}
+    longest = max((array for _, array in pieces), key=lambda array: array.size)
+    sizes = np.max([array.shape for _, array in pieces], axis=0, initial=0).astype(int).tolist()
+
+    is_text = first.dtype.kind in "UO"
+    # float32 stays float32: intervals over many pieces would move in the 8th digit
+    kind = object if is_text else first.dtype if first.dtype.kind == "f" else float
+    whole = np.full([*map(len, axes.values()), *sizes], "" if is_text else np.nan, dtype=kind)
+    for other, array in pieces:
+        at = [axes[axis].index(value) for axis, value in other.items()]
+        whole[(*at, *map(slice, array.shape))] = array.values
+    coords = {key: values for key, values in longest.coords.items() if values.ndim}
+    values = whole.astype(str) if is_text else whole
+    return xr.DataArray(values, axes | coords, (*axes, *longest.dims), attrs=first.attrs)
 
 
-def by_cell(measured: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, float]:
-    """Means over seeds, the last axis, of every measure; runs that diverged, NaN, are left out.
-
-    One number for each cell of the other axes (name -> labels). An axis of several labels is named
-    beside the measure, as in "loss, ratio 10"; one with a single label goes without saying.
-    """
-    found = {}
-    for name, values in measured.items():
-        for place, mean in np.ndenumerate(_known_mean(np.asarray(values, float))):
-            cell = [
-                _said(axis, labels[i])
-                for (axis, labels), i in zip(axes.items(), place, strict=True)
-                if len(labels) > 1
-            ]
-            found[", ".join([name, *cell])] = float(mean)
-    return found
+def _with_help(annotation: Any) -> Any:
+    """`Annotated[float, "end of the flow"]` as the command line reads it."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, *notes = get_args(annotation)
+    notes = [tyro.conf.arg(help=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(kind, *notes)]
 
 
-def _known_mean(values: np.ndarray) -> np.ndarray:
-    """Over the last axis; NaN where nothing is known."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=-1)
-    return np.where(
-        count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan
-    )
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _said(axis: str, label: Any) -> str:
-    return f"{axis} {label}" if isinstance(label, str) else f"{axis} {label:g}"
+def _called(function: Callable[..., Any], cell: Mapping[str, Any]) -> Any:
+    return function(**cell)

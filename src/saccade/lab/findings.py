@@ -17,8 +17,8 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
-from saccade.lab.experiment import Experiment
 from saccade.lab.outcome import Outcome, tally
+from saccade.lab.protocol import Experiment
 from saccade.lab.relation import Exceptions
 from saccade.numerals import numeral
 from saccade.report.drawn import draw_panels

@@ -11,6 +11,8 @@ import numpy as np
 from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
 from saccade.lab.claim import HOLDS, UNDECIDED
+from saccade.lab.experiment import Result
+from saccade.lab.protocol import run_experiment
 from saccade.lab.relation import centre
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
@@ -42,9 +44,9 @@ def execute(unit: Unit) -> list[Outcome]:
     try:
         experiment(unit.name)  # loaded before the clock: what a process loads is not a run's time
         started = time.perf_counter()
-        records = _records(unit, _until(unit.seconds))
-        each = (time.perf_counter() - started) / len(records)
-        return [_finished(unit, number, record, each) for number, record in enumerate(records)]
+        results = _results(unit, _until(unit.seconds))
+        each = (time.perf_counter() - started) / len(results)
+        return [_finished(unit, number, result, each) for number, result in enumerate(results)]
     except Exception as error:  # anything a run raises is its outcome
         if len(unit.identities) > 1:
             return [outcome for alone in unit.alone() for outcome in execute(alone)]
@@ -58,11 +60,10 @@ def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outco
     return Outcome(identity, status, reason, seconds, (identity,))
 
 
-def _records(unit: Unit, on_progress: Callable[[float], None]) -> list[xr.Dataset]:
+def _results(unit: Unit, on_progress: Callable[[float], None]) -> list[Result]:
     asked = experiment(unit.name)
-    return asked.run_together(
-        [asked.settings(**settings) for settings in unit.settings], on_progress
-    )
+    several = [asked.settings(**settings) for settings in unit.settings]
+    return [run_experiment(asked, settings, on_progress) for settings in several]
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:
@@ -76,9 +77,9 @@ def _until(seconds: float | None) -> Callable[[float], None]:
     return on_progress
 
 
-def _finished(unit: Unit, number: int, record: xr.Dataset, seconds: float) -> Outcome:
-    started = time.perf_counter()
-    whole = _with_measures(unit.name, record)
+def _finished(unit: Unit, number: int, result: Result, seconds: float) -> Outcome:
+    started, record = time.perf_counter(), result.record
+    whole = _with_measures(result)
     kept = whole if unit.keep is None else _kept(whole, unit.keep)
     lost = int((record.stop_reason == "diverged").sum()) if "stop_reason" in record else 0
     reason = f"{lost} of {record.stop_reason.size} trajectories left all bounds" if lost else ""
@@ -107,11 +108,10 @@ def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
     ]
 
 
-def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
+def _with_measures(result: Result) -> xr.Dataset:
     """The record with its headline numbers, and with what its claims say."""
-    asked = experiment(name)
-    found = list(asked.claims(record))
-    numbers = dict(asked.headlines(record)) if asked.headlines is not None else {}
+    record, found = result.record, result.claims
+    numbers = dict(result.numbers if result.answer else result.extra_numbers)
     asking = [claim.verdict for claim in found if not claim.breaks]
     decided = [verdict == HOLDS for verdict in asking if verdict not in UNDECIDED]
     numbers["share_of_claims_holding"] = (

@@ -62,7 +62,7 @@ def units_of(
     finished runs that had to be computed alone because one of their company did not finish; they
     come again with it.
     """
-    shared = experiment(name).free
+    shared = getattr(experiment(name), "free", ())
     groups = [[run] for run in runs] if not shared else _groups(runs, shared)
     asked = ((group, {run.identity for run in group if run.identity in wanted}) for group in groups)
     left = (

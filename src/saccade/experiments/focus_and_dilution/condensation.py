@@ -29,7 +29,8 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import decoder_fo
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
-from saccade.lab.experiment import (
+from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import (
     Experiment,
     Measured,
     Progress,
@@ -38,7 +39,6 @@ from saccade.lab.experiment import (
     cell_rows,
     grid,
 )
-from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.observe.measures import effective_rank, singular_values, top_share

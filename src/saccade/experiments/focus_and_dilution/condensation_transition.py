@@ -28,8 +28,8 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import velocity
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_flow, small_start
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.settings import Range
 from saccade.model.embedded import Weights
 from saccade.observe import fits

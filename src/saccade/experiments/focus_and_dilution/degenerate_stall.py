@@ -24,8 +24,8 @@ from saccade.errors import InputError, checked_count, checked_list, checked_numb
 from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution import stage_fits
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory

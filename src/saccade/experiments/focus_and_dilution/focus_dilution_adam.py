@@ -26,8 +26,8 @@ import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_count
 from saccade.lab.claim import CALCULUS, FAILS, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.observe.fits import Array
 from saccade.theory.condition import met
 from saccade.theory.focus_and_dilution import embedding_norm, plateau_drive

@@ -29,9 +29,9 @@ from saccade.experiments.focus_and_dilution.focus_dilution_replication import (
 )
 from saccade.experiments.focus_and_dilution.one_direction import CALLED, one_direction_attention
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.film import Film
 from saccade.lab.panel import DASHES, POINTS, RINGS, Heat, Layout, Line, Lines, Panel
+from saccade.lab.protocol import Experiment, Progress
 from saccade.model.embedded import invariants, weights_of
 from saccade.observe.events import CONDENSED, find_events
 from saccade.observe.fits import Array

@@ -32,8 +32,8 @@ from saccade.experiments.focus_and_dilution.published_events import (
     PEAK,
 )
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import Heat, Line, Lines, Panel, over_seeds
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.model.embedded import weights_of
 from saccade.observe.fits import Interval, furthest, interval
 from saccade.observe.measures import entropy

@@ -26,7 +26,8 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_g
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import (
+from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import (
     Experiment,
     Measured,
     Progress,
@@ -35,7 +36,6 @@ from saccade.lab.experiment import (
     grid,
     stretch,
 )
-from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.model.embedded import Weights, weights_of
 from saccade.observe import fits
 from saccade.observe.measures import effective_rank, singular_values

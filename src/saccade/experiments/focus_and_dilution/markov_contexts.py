@@ -30,7 +30,6 @@ from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains, named_stays
 from saccade.experiments.focus_and_dilution.stage_fits import small_start
 from saccade.lab.claim import CALCULUS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import (
     DASHES,
     POINTS,
@@ -42,6 +41,7 @@ from saccade.lab.panel import (
     Panel,
     with_intervals,
 )
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.model.embedded import Weights, composite, context_attention, context_loss
 from saccade.observe.fits import Array, Interval
 from saccade.theory import focus_and_dilution as theory

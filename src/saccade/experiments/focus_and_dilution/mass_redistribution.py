@@ -28,8 +28,8 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import LINE, POINTS, Heat, Layout, Line, Lines, Panel
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.settings import Range
 from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits

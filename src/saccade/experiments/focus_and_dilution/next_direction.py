@@ -24,8 +24,8 @@ from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import CALCULUS, HOLDS, OUTSIDE, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded, stretch
 from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded, stretch
 from saccade.model.embedded import Weights, velocity, weights_of
 from saccade.observe import fits
 from saccade.observe.fits import Array

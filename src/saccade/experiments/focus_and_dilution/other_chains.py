@@ -24,8 +24,8 @@ from saccade.errors import checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import FAILS, PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.measures import singular_values

@@ -13,7 +13,7 @@ import xarray as xr
 import saccade
 from saccade.dynamics.embedded_descent import Distinct, contexts, distinct
 from saccade.experiments.focus_and_dilution.published_events import EVENTS, Path
-from saccade.lab.experiment import padded
+from saccade.lab.protocol import padded
 from saccade.model.embedded import Weights, composite, context_log_prob, weights_of
 from saccade.observe.fits import Array
 from saccade.observe.measures import class_attention, cosines, singular_values

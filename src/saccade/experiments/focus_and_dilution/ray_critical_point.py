@@ -31,8 +31,8 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import velocity a
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_among, lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_flow, small_start
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.settings import Range
 from saccade.model.embedded import Composite, Setting, Weights, velocity
 from saccade.observe import fits

@@ -28,8 +28,8 @@ from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import DASHES, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.model.embedded import Weights, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array

@@ -25,8 +25,8 @@ from saccade.experiments.focus_and_dilution import saturated_jets as jets
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow, lazy_chains, named_stays
 from saccade.experiments.focus_and_dilution.saturated_jets import FORMULAS, Triple
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.fits import Array

@@ -32,8 +32,8 @@ from saccade.experiments.focus_and_dilution.stage_fits import (
     until_left,
 )
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, padded, stretch
 from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, padded, stretch
 from saccade.lab.settings import Range
 from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits

@@ -24,8 +24,8 @@ from torch.func import functional_call, stack_module_state, vmap
 import saccade
 from saccade.lab.ceiling import NoCeiling
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Bars, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.lab.settings import Range
 from saccade.observe.fits import Array, interval, power, reaching_time
 from saccade.theory.condition import met

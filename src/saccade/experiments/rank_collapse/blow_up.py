@@ -16,8 +16,8 @@ import xarray as xr
 
 import saccade
 from saccade.lab.claim import CALCULUS, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines, family
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.settings import Range
 from saccade.model.cubic_flow import Factors, energy, size
 from saccade.observe.fits import Array, power

@@ -26,8 +26,8 @@ from saccade.dynamics.linearise import jacobian
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.experiments.rank_collapse.blow_up import cubic_path
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, LINE, Layout, Line, Lines, family
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.settings import Range
 from saccade.model.attention_classifier import OUTER, AttentionClassifier, Weights
 from saccade.observe.fits import Array, power, reaching_time

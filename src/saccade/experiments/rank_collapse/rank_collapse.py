@@ -28,8 +28,8 @@ from saccade.experiments.rank_collapse.escape_clock import (
     teacher_data,
 )
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines, family, power_law
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.settings import Range
 from saccade.model.attention_classifier import AttentionClassifier, Weights
 from saccade.observe import fits

@@ -29,8 +29,8 @@ from saccade.experiments.real_text import finite_contexts as finite
 from saccade.experiments.real_text.every_run import same_answer
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid
 from saccade.model.pairwise import Pairwise
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.fits import Interval, interval, power, simultaneous

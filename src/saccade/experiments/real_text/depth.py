@@ -31,8 +31,8 @@ from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.every_run import every_run, same_answer
 from saccade.lab.claim import FAILS, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import Layout, Line, Lines, over_seeds
+from saccade.lab.protocol import Experiment, Progress
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.fits import interval, simultaneous
 from saccade.observe.movement import total_variation

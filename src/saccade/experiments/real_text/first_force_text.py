@@ -28,8 +28,8 @@ from saccade.errors import checked_count
 from saccade.experiments.real_text.every_run import CORRELATION, cut
 from saccade.lab.ceiling import SAME_SAMPLE, Ceiling
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
 from saccade.observe.fits import jackknife, rank_correlation, simultaneous
 from saccade.processes import in_processes
 from saccade.theory import scan_and_snap as theory

@@ -32,8 +32,8 @@ from saccade.experiments.real_text.token_groups import frequent_queries
 from saccade.experiments.real_text.token_scores import score_measure
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines, with_intervals
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.fits import Interval, agreement, interval, rank_correlation, simultaneous
 from saccade.processes import in_processes

@@ -28,8 +28,8 @@ from saccade.experiments.real_text.token_runs import model_config
 from saccade.experiments.real_text.token_scores import score_measure
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe.fits import agreement, interval, rank_correlation, simultaneous
 from saccade.processes import in_processes
 from saccade.theory import scan_and_snap as theory

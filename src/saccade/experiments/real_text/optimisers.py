@@ -26,8 +26,8 @@ from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import Array, Text, followed_runs, noise_free_gains
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines, with_intervals
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe.fits import disattenuated, interval, jackknife, simultaneous
 from saccade.theory.questions import ADAM_CHOOSES, ADAM_SUBSETS_ON_TEXT, MOMENTUM_AS_A_RATE
 

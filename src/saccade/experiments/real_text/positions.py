@@ -31,8 +31,8 @@ from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import Array, Text
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines, over_seeds, with_intervals
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.model.pairwise_text import PairwiseText
 from saccade.model.positions import distance_bias
 from saccade.observe.fits import Interval, simultaneous

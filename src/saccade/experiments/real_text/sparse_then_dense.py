@@ -26,8 +26,8 @@ from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.every_run import every_run, same_answer
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import RINGS, Layout, Line, Lines, over_seeds
+from saccade.lab.protocol import Experiment, Progress
 from saccade.observe.fits import agreement
 from saccade.theory.condition import at_least
 from saccade.theory.questions import JOMA_FIG_6

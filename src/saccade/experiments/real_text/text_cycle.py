@@ -33,8 +33,8 @@ from saccade.experiments.real_text.text_cycle_stages import (
     stages,
 )
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DASHES, Heat, Layout, Line, Lines, Panel
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
 from saccade.observe.measures import top_share
 from saccade.processes import in_processes
 from saccade.theory.questions import CYCLE_ON_TEXT

@@ -40,8 +40,8 @@ from saccade.experiments.real_text.text_cycle_runs import (
 )
 from saccade.lab.ceiling import EXACT_COUNT
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.events import find_events

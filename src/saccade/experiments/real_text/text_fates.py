@@ -27,8 +27,8 @@ from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import MODELS, Array, Text
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe.fits import Interval, simultaneous
 from saccade.theory.condition import met
 from saccade.theory.questions import DISTINCT_ON_TEXT, FATES_ON_TEXT, WINNERS_ON_TEXT

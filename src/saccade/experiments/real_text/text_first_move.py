@@ -26,8 +26,8 @@ from saccade.errors import checked_list
 from saccade.experiments.real_text.text_cycle_runs import Training, first_move, phi_scale, trained
 from saccade.lab.ceiling import EXACT_COUNT, Ceiling
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.observe.fits import agreement
 from saccade.processes import in_processes
 from saccade.theory import focus_and_dilution as theory

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from saccade.data.text.corpus import Corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.errors import InputError, checked_count
-from saccade.lab.experiment import Variable
+from saccade.lab.protocol import Variable
 
 STRATUM = 20  # tokens of about equal frequency: enough for a share in steps of 5 %, few enough for the ends to be alike
 KNOWN = 100  # most frequent tokens of a query: in 20,000 windows each stands some 20 times before a frequent query

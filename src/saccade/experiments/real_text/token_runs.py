@@ -21,7 +21,7 @@ from saccade.errors import checked_choice
 from saccade.experiments.real_text.token_groups import TokenGroups, frequent_queries, token_groups
 from saccade.experiments.real_text.token_scores import head_score_measure, mean_attention
 from saccade.forecasting.order_predictions import class_conditions
-from saccade.lab.experiment import Measured, Progress
+from saccade.lab.protocol import Measured, Progress
 from saccade.model.pairwise_text import PairwiseText
 from saccade.model.transformer_config import TransformerConfig
 from saccade.processes import in_processes

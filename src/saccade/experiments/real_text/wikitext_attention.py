@@ -21,8 +21,8 @@ from saccade.errors import InputError, checked_count
 from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.every_run import every_run
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import Heat, Layout, Lines, over_seeds
+from saccade.lab.protocol import Experiment, Progress
 from saccade.theory.condition import at_least, equal
 from saccade.theory.scan_and_snap.statements import FIG_7
 

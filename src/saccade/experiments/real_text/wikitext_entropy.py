@@ -24,8 +24,8 @@ from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.every_run import every_run, same_answer
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Progress
 from saccade.observe.fits import agreement, interval, rank_correlation
 from saccade.theory.condition import at_least, at_most
 from saccade.theory.questions import ENTROPY_AT_EQUAL_PATH

@@ -22,7 +22,7 @@ from saccade.data.text.corpus import corpus
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_batches import fixed_windows
 from saccade.dynamics.training_checkpoints import resumed_from
-from saccade.lab.experiment import Progress
+from saccade.lab.protocol import Progress
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
 from saccade.processes import in_processes

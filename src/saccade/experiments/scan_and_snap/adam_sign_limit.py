@@ -24,8 +24,8 @@ import xarray as xr
 import saccade
 from saccade.errors import InputError, checked_list
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.settings import Range
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory

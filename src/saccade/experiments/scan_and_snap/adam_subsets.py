@@ -24,8 +24,8 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_list
 from saccade.experiments.together import Share, checked_alike, parts, train_together
 from saccade.lab.claim import REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Progress
 from saccade.theory.condition import met
 from saccade.theory.scan_and_snap import adam_limit, limit_attention
 from saccade.theory.scan_and_snap.statements import ADAM_LIMIT, FIG_5

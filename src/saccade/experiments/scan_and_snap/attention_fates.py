@@ -25,8 +25,8 @@ from saccade.experiments.scan_and_snap import flow_fates
 from saccade.experiments.scan_and_snap.syn_small_attention import PUBLISHED_LOSS
 from saccade.experiments.scan_and_snap.weak_classes import context_prob
 from saccade.lab.claim import CALCULUS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition, at_least

@@ -31,8 +31,8 @@ from saccade.experiments.scan_and_snap.unequal_tasks import (
     unequal_enough,
 )
 from saccade.lab.claim import FAILS, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe import measures
 from saccade.observe.fits import Array, first_time
 from saccade.theory import scan_and_snap as theory

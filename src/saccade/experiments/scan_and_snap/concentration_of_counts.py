@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import descend, output_error, tied_features
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import met

@@ -19,8 +19,8 @@ import saccade
 from saccade.errors import checked_count, checked_list, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import descend, in_turn, tied_features
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least, met

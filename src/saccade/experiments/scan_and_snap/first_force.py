@@ -23,8 +23,8 @@ import xarray as xr
 import saccade
 from saccade.data.text.windows import Windows
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, padded
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows, padded
 from saccade.observe.fits import power
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import met

@@ -32,8 +32,8 @@ from saccade.experiments.scan_and_snap.weak_classes import (
     travelled,
 )
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Progress, Variable, stretch
 from saccade.lab.panel import DASHES, POINTS, Line, Lines
+from saccade.lab.protocol import Progress, Variable, stretch
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.scan_and_snap.assumptions import NO_ISOLATED_CLASS

@@ -22,9 +22,9 @@ import xarray as xr
 import saccade
 from saccade.experiments.scan_and_snap.snap_growth import one_common_token
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.film import Film
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.numerals import numeral
 from saccade.observe import measures
 from saccade.observe.fits import Array

@@ -23,8 +23,8 @@ from scipy.optimize import brentq
 
 from saccade.errors import checked_count, checked_number
 from saccade.lab.claim import CALCULUS, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import equal
 from saccade.theory.scan_and_snap.statements import FIG_3, FIG_9, THEOREM_4

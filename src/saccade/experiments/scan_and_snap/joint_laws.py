@@ -23,8 +23,8 @@ import xarray as xr
 
 import saccade
 from saccade.lab.claim import CALCULUS, PUBLISHED, REPLICATION, SIMULATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.model.joint_layer import JointLayer
 from saccade.observe.fits import Array, reaching_time
 from saccade.theory import joma

@@ -21,8 +21,8 @@ import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.scan_and_snap.break_conditions import SEEN, fate_claims, seen_in
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.observe import measures
 from saccade.observe.fits import Array, first_time
 from saccade.theory import scan_and_snap as theory

@@ -31,8 +31,8 @@ from saccade.experiments.scan_and_snap.plain_descent import (
 )
 from saccade.experiments.scan_and_snap.snap_growth import one_common_token
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import met
 from saccade.theory.scan_and_snap.open_statements import FAST_GROWTH, PLAIN_LATE_SNAP, PLAIN_MEMORY

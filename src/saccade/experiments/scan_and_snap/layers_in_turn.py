@@ -22,8 +22,8 @@ import xarray as xr
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DASHES, LINE, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
 from saccade.model.attention_tree import AttentionTree
 from saccade.observe.fits import Array, reaching_time
 from saccade.theory import joma

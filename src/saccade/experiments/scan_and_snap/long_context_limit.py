@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 import saccade
 from saccade.errors import checked_count, checked_number
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.model.pairwise import Parameters, Rows, forward, gradients
 from saccade.observe.fits import Array, power
 from saccade.theory import scan_and_snap as theory

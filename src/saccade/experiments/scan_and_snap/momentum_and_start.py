@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.lab.claim import PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.theory.scan_and_snap.statements import FIG_6
 
 

@@ -20,8 +20,8 @@ import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.experiments.scan_and_snap.snap_growth import one_common_token
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe.fits import Array, rank_correlation
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import met

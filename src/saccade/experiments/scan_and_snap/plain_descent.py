@@ -24,8 +24,8 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.experiments.scan_and_snap.plain_coupling import unequal_classes
 from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, growth, one_common_token
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_most, met

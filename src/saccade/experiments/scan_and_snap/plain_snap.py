@@ -42,8 +42,8 @@ from saccade.experiments.scan_and_snap.snap_cases import (
 )
 from saccade.experiments.scan_and_snap.snap_growth import growth, seen
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.theory.scan_and_snap.assumptions import FAST_DECODER
 from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
 

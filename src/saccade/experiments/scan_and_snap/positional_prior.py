@@ -25,8 +25,8 @@ from scipy.optimize import brentq
 import saccade
 from saccade.errors import InputError, checked_list
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import LINE, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.lab.settings import Range
 from saccade.model.placed_pairwise import PlacedPairwise
 from saccade.observe import fits

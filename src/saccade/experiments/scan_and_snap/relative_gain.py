@@ -30,8 +30,8 @@ from saccade.experiments.scan_and_snap.weak_classes import (
     travelled,
 )
 from saccade.lab.claim import CALCULUS, HOLDS, OUTSIDE, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DOTS, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, stretch
 from saccade.observe.fits import Array, rank_correlation
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import equal

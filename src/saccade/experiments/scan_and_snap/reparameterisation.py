@@ -22,8 +22,8 @@ import xarray as xr
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.model.system import Seen, Solver, System
 from saccade.model.token_embedded import TokenEmbedded, Weights, pair, pairwise_loss
 from saccade.observe import fits

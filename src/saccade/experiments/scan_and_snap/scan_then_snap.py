@@ -46,8 +46,8 @@ from saccade.experiments.scan_and_snap.snap_cases import (
 )
 from saccade.experiments.scan_and_snap.snap_growth import seen
 from saccade.lab.claim import CALCULUS, FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress
 from saccade.laboratory import reduced_flow
 from saccade.theory.condition import Condition
 from saccade.theory.scan_and_snap.assumptions import (

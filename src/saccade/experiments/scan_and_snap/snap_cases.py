@@ -29,8 +29,8 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     onset,
 )
 from saccade.lab.claim import Case
-from saccade.lab.experiment import Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
+from saccade.lab.protocol import Measured, Progress, Variable, grid
 from saccade.observe import fits
 from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition

@@ -29,8 +29,8 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     onset,
 )
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, grid
 from saccade.numerals import numeral
 from saccade.theory.condition import below
 from saccade.theory.scan_and_snap.assumptions import LARGEST, WEAK_OVERLAPS

@@ -23,8 +23,8 @@ import saccade
 from saccade.errors import InputError, checked_count, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import tied_features
 from saccade.lab.claim import CALCULUS, SIMULATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least, met

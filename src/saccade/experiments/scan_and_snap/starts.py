@@ -23,8 +23,8 @@ import xarray as xr
 
 import saccade
 from saccade.lab.claim import CALCULUS, FAILS, HOLDS, OUTSIDE, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe import measures
 from saccade.observe.fits import Array, reaching_time
 from saccade.theory import scan_and_snap as theory

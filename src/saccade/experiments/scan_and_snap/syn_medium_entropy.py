@@ -28,8 +28,8 @@ from saccade.dynamics.workers import workers
 from saccade.errors import checked_list
 from saccade.experiments.together import Share, checked_alike, parts, train_together
 from saccade.lab.claim import PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Progress, by_cell
 from saccade.lab.panel import RINGS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Progress, by_cell
 from saccade.later import xr
 from saccade.records.schema import make_record
 from saccade.theory.condition import at_least

@@ -20,8 +20,8 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_list, checked_number
 from saccade.experiments.together import Share, checked_alike, parts, train_together
 from saccade.lab.claim import PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Progress, by_cell
 from saccade.lab.panel import RINGS, Bars, Layout, Line, Lines, over_seeds
+from saccade.lab.protocol import Experiment, Progress, by_cell
 from saccade.theory.scan_and_snap.statements import FIG_4
 
 SHOWN = (0, 2, 4, 6, 8, 10, 48)  # the iterations of the paper's figure; its "Final" is 48

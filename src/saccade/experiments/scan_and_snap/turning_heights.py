@@ -31,8 +31,8 @@ from saccade.experiments.scan_and_snap.unequal_tasks import (
     unequal_enough,
 )
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, LINE, POINTS, Layout, Line, Lines
+from saccade.lab.protocol import Experiment, Measured, Progress, Variable
 from saccade.observe.fits import Array, reaching_time
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition, at_most, met
