@@ -329,7 +329,7 @@ EXPERIMENTS = SYNTHETIC | REAL_TEXT
 _PARTS = {paper.part: paper.theory for paper in PAPERS} | {"real_text": "Real text"}
 
 
-def experiment(name: str) -> Experiment:
+def experiment(name: str) -> Any:
     """The experiment of that name, or the one in a Python file of the user's; an unknown name is an
     error that suggests the nearest.
     """
@@ -435,7 +435,7 @@ def _beside(path: Path, error: Exception) -> str:
 
 
 @cache
-def _own(path: Path, source: bytes) -> Experiment:
+def _own(path: Path, source: bytes) -> Any:
     """`EXPERIMENT` of a file. Its module is named by its path, which no other module can have."""
     from saccade.lab.experiment import Experiment  # only for own files: listing loads no JAX
     from saccade.lab.protocol import Experiment as Old

@@ -321,7 +321,8 @@ def _stacked(name: str, pieces: list[Piece]) -> xr.DataArray:
     whole = np.full([*map(len, axes.values()), *sizes], "" if is_text else np.nan, dtype=kind)
     for other, array in pieces:
         at = [axes[axis].index(value) for axis, value in other.items()]
-        whole[(*at, *map(slice, array.shape))] = array.values
+        inside: Any = (*at, *map(slice, array.shape))
+        whole[inside] = array.values
     coords = {key: values for key, values in longest.coords.items() if values.ndim}
     values = whole.astype(str) if is_text else whole
     return xr.DataArray(values, axes | coords, (*axes, *longest.dims), attrs=first.attrs)

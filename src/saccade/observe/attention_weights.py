@@ -209,11 +209,9 @@ def _n_seen(name: str, seen: Mapping[str, int]) -> int:
 def _told(module: nn.Module, names: Names, n_seen: int) -> HeadWeights:
     def matrix(path: str) -> Tensor:
         place = _place(module, path)
-        return (
-            plain_weight(path, place)
-            if isinstance(place, nn.Module)
-            else checked_matrix(path, place)
-        )  # type: ignore[arg-type]
+        if isinstance(place, nn.Module):
+            return plain_weight(path, place)
+        return checked_matrix(path, place)  # type: ignore[arg-type]
 
     inner, output = module.get_submodule(names.shared), matrix(names.o)
     if names.q:

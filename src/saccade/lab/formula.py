@@ -1,0 +1,60 @@
+"""A formula of a paper, checked by calculus alone: derivatives, spectra, expansions, exact solutions.
+
+No run is behind it, so it is no claim. One table a paper lists them (`experiments/*/formulas.py`),
+one test checks them all, and one page shows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saccade.errors import InputError
+from saccade.lab.relation import Erratum
+from saccade.theory.statement import Statement
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How far a formula is from what it must equal, and how far it may be.
+
+    `decides`: of an erratum, the printed and the corrected form; `printed_gap` is how far the
+    printed one is from the same value, and must be beyond the bound.
+    """
+
+    statement: Statement
+    title: str
+    gap: float
+    bound: float
+    decides: Erratum | None = None
+    printed_gap: float = float("inf")
+
+    @classmethod
+    def erratum(
+        cls,
+        statement: Statement,
+        title: str,
+        value: float,
+        *,
+        printed: float,
+        corrected: float,
+        within: float,
+        number: str = "",
+    ) -> Formula:
+        """A printed formula is wrong and its corrected form right; `number` if it has several errata."""
+        known = [one for one in statement.errata if number in ("", one.number)]
+        if len(known) != 1:
+            raise InputError(f"{statement.key} has {len(known)} errata: give the `number` of this.")
+        forms = Erratum(
+            float(printed),
+            float(corrected),
+            float(within),
+            known[0].number,
+            known[0].said,
+            known[0].instead,
+        )
+        gap, printed_gap = (abs(float(value) - form) for form in (forms.corrected, forms.printed))
+        return cls(statement, title, gap, forms.within, forms, printed_gap)
+
+    @property
+    def holds(self) -> bool:
+        return self.gap <= self.bound < self.printed_gap
