@@ -15,11 +15,16 @@ bound. Every claim on text has a ceiling, or says why none applies (`NoCeiling`)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from saccade.lab.relation import enough
+import numpy as np
+
 from saccade.numerals import numeral
 from saccade.observe.fits import Interval, enlargement
+
+MOST_TIMES = 100  # a size beyond this many times ours is not named
 
 
 @dataclass(frozen=True)
@@ -112,3 +117,40 @@ class NoCeiling(Ceiling):
 
 EXACT_COUNT = NoCeiling("an exact count")
 SAME_SAMPLE = NoCeiling("law and run on the same sample")
+
+
+def too_small(
+    ceilings: Sequence[Ceiling], bounds: tuple[float, float], measured: Any, agrees: bool
+) -> str:
+    """Why a claim is inconclusive at this size, and what size would do; empty if it is decided.
+
+    Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown
+    have it, and the interval shrinks as one over the root of the number of repetitions.
+    """
+
+    def is_clear(ceiling: Ceiling) -> bool:
+        """The whole interval is allowed, or on the wrong side of chance; never for a number alone."""
+        if not isinstance(measured, Interval):
+            return False
+        if ceiling.is_met_by_noise(bounds):  # so that a score beyond them is no noise
+            return measured.low > bounds[1] or measured.high < bounds[0]
+        return agrees or ceiling.is_opposite(bounds, measured)
+
+    short = [one for one in ceilings if not one.allows(bounds) and not is_clear(one)]
+    if short:
+        return min(short, key=lambda one: np.nan_to_num(one.agreement, nan=-np.inf)).enough(bounds)
+    if not isinstance(measured, Interval) or agrees or math.isnan(measured.mean):
+        return ""
+    apart = measured.high < bounds[0] or measured.low > bounds[1] or measured.low == measured.high
+    if apart:  # the ends may be NaN, of one repetition: then nothing is apart
+        return ""
+    factor = measured.enlargement(bounds)
+    return enough(factor, "repetitions") if math.isfinite(factor) else "more repetitions would do"
+
+
+def enough(factor: float, what: str) -> str:
+    """What size would do: `about 12 times the repetitions would do`."""
+    if factor > MOST_TIMES:
+        return f"more than {MOST_TIMES} times the {what} would be needed"
+    # two digits, and never less than a tenth more
+    return f"about {max(float(f'{factor:.2g}'), 1.1):g} times the {what} would do"

@@ -34,7 +34,8 @@ import xarray as xr
 
 from saccade.dynamics.workers import workers
 from saccade.errors import InputError, shortened
-from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Case, Claim
+from saccade.lab.case import Case
+from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Claim
 from saccade.lab.film import Film, made_film
 from saccade.lab.panel import Panel, specs, table_rows
 from saccade.lab.relation import centre

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from saccade.errors import InputError
+from saccade.lab.case import correction
 from saccade.lab.relation import Erratum
 from saccade.theory.statement import Statement
 
@@ -41,17 +41,7 @@ class Formula:
         number: str = "",
     ) -> Formula:
         """A printed formula is wrong and its corrected form right; `number` if it has several errata."""
-        known = [one for one in statement.errata if number in ("", one.number)]
-        if len(known) != 1:
-            raise InputError(f"{statement.key} has {len(known)} errata: give the `number` of this.")
-        forms = Erratum(
-            float(printed),
-            float(corrected),
-            float(within),
-            known[0].number,
-            known[0].said,
-            known[0].instead,
-        )
+        forms = correction(statement, float(printed), float(corrected), float(within), number)
         gap, printed_gap = (abs(float(value) - form) for form in (forms.corrected, forms.printed))
         return cls(statement, title, gap, forms.within, forms, printed_gap)
 

@@ -1,147 +1,92 @@
-"""What came of an experiment, and what the terminal shows of it: one line and every exception in
-full, or every claim with unmet assumptions said once on top.
+"""What came of an experiment, and what the terminal shows of it: the answer, the counts, and each
+claim that differs from the stored verdicts, or every claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 from rich.console import Console
 from rich.markup import escape
 
-from saccade.errors import shortened
-from saccade.lab.claim import OUTSIDE, UNDECIDED, Claim
-from saccade.numerals import numeral
-from saccade.records import claim_counts
+from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Claim
+from saccade.records.claim_counts import tally
 from saccade.records.json_files import parsed_json
 from saccade.theory import condition as conditions
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run of an experiment; `finding` is the sentence that its file opens with.
+    """The result of one run of an experiment.
 
-    `as_designed`: its data were made to meet the assumptions of its claims, and no setting was
-    changed.
+    `stored`: for default settings the verdicts that are known (`experiments/answers.json`), by
+    label; a claim that is not listed holds. None for other settings, where no verdict is known.
     """
 
     name: str
-    finding: str
+    answer: str
     folder: Path
     record: xr.Dataset
     claims: list[Claim]
-    as_designed: bool = False
-
-    @cached_property
-    def kinds(self) -> list[str]:
-        return [claim.kind for claim in self.claims]
+    stored: Mapping[str, str] | None = None
 
     @property
     def unexpected(self) -> list[Claim]:
-        """Claims that hold or fail against expectation; as designed, also those that are outside
-        their assumptions without being known to be. With other settings, a user's own file or real
-        text, being outside is an answer; so is, always, that a claim cannot be told.
+        """Claims with another verdict than the stored one; where none is stored, claims that fail
+        and controls that do not.
         """
-        return [
-            claim
-            for claim, kind in zip(self.claims, self.kinds, strict=True)
-            if kind == "surprise" or (self.as_designed and kind == OUTSIDE != claim.expected)
-        ]
+        return [claim for claim in self.claims if self._is_unexpected(claim)]
+
+    def _is_unexpected(self, claim: Claim) -> bool:
+        if claim.breaks:
+            return claim.verdict == HOLDS
+        if self.stored is None:
+            return claim.verdict == FAILS
+        return claim.verdict != self.stored.get(claim.label, HOLDS)
 
 
-def tally(claims: Sequence[Claim]) -> str:
-    """`427 hold, 12 fail as expected (6 published), 4 controls, 14 replications`, as the README
-    counts.
-    """
-    return claim_counts.tally([claim.as_dict() for claim in claims]) or "no claims"
-
-
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """The tally, then how many claims are unexpectedly outside their assumptions, which it does not
-    count as surprises.
-    """
-    outside = sum(len(outcome.unexpected) - outcome.kinds.count("surprise") for outcome in outcomes)
-    whose = "its" if outside == 1 else "their"
-    counted = tally([claim for outcome in outcomes for claim in outcome.claims])
-    return counted + (f"; {outside} unexpectedly outside {whose} assumptions" if outside else "")
-
-
-def _said(value: Any) -> str:
-    return numeral(value, "g") if isinstance(value, float) else shortened(value).strip("()")
-
-
-def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:
-    """What heads a result of a user's own settings: whose they are, what came out here, and what is
-    found at the default ones.
-    """
-    usual = asdict(defaults)
-    changed = {name: value for name, value in asdict(settings).items() if value != usual[name]}
-    classes = changed.pop("classes", "")
-    whose = [f"your classes in {classes}"] if classes else []
-    whose += [f"{name} = {_said(value)}" for name, value in changed.items()]
-    return f"With {', '.join(whose)}: {tally(outcome.claims)}. At the default settings: {outcome.finding}"
+def counted(outcomes: Sequence[Outcome]) -> str:
+    """The tally of all their claims, and how many differ from the stored verdicts."""
+    claims = [claim.as_dict() for outcome in outcomes for claim in outcome.claims]
+    differ = sum(len(outcome.unexpected) for outcome in outcomes if outcome.stored is not None)
+    return tally(claims) + (f"; {differ} differ from the stored verdicts" if differ else "")
 
 
 def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> None:
-    """One line and every surprise in full; with `every_claim` all of them, grouped by the statement
-    they test.
-    """
+    """The answer and one line; then the unexpected claims, or all, grouped by statement."""
     seconds = outcome.record.attrs.get("wall_time_s")
     took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
-    terminal.print(
-        f"[bold]{outcome.name}[/bold]: {escape(summary([outcome]))}{took}",
-        soft_wrap=True,
-        highlight=False,
-    )
+    _say(terminal, f"[bold]{outcome.name}[/bold]: {escape(counted([outcome]))}{took}")
+    _say(terminal, f"  {escape(outcome.answer)}")
     unexpected = set(map(id, outcome.unexpected))
-    shown = [
-        pair
-        for pair in zip(outcome.claims, outcome.kinds, strict=True)
-        if every_claim or id(pair[0]) in unexpected
-    ]
-    assumed = (
-        [condition for claim, _ in shown if not claim.breaks for condition in claim.given]
-        if every_claim
-        else []
-    )
+    shown = [claim for claim in outcome.claims if every_claim or id(claim) in unexpected]
+    assumed = [one for claim in shown if every_claim and not claim.breaks for one in claim.given]
     opening, *unmet = conditions.tally("These claims", assumed) or [""]
     for sentence in [opening, *(f"  {one}" for one in unmet), *_left_out(outcome)]:
         if sentence:
-            terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
-    for statement in {claim.statement.key: claim.statement for claim, _ in shown}.values():
-        terminal.print(
-            f"  [bold]{escape(statement.key)}[/bold]: {escape(statement.title)}",
-            soft_wrap=True,
-            highlight=False,
-        )
-        for claim, kind in shown:
+            _say(terminal, f"  {escape(sentence)}")
+    for statement in {claim.statement.key: claim.statement for claim in shown}.values():
+        _say(terminal, f"  [bold]{escape(statement.key)}[/bold]: {escape(statement.title)}")
+        for claim in shown:
             if claim.statement.key == statement.key:
-                terminal.print(
-                    _line(claim, kind, id(claim) in unexpected), soft_wrap=True, highlight=False
-                )
+                colour = "yellow" if claim.verdict in UNDECIDED else "green"
+                colour = "red" if id(claim) in unexpected else colour
+                verdict = f"[{colour}]{escape(claim.verdict_says)}[/{colour}]"
+                _say(terminal, f"    {verdict}  {escape(str(claim))}")
 
 
-def _line(claim: Claim, kind: str, is_unexpected: bool) -> str:
-    colour = "red" if is_unexpected else "yellow" if kind in UNDECIDED else "green"
-    surprise = f" (expected: {claim.expected})" if is_unexpected else ""
-    return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(str(claim))}"
+def _say(terminal: Console, line: str) -> None:
+    terminal.print(line, soft_wrap=True, highlight=False)
 
 
 def _left_out(outcome: Outcome) -> list[str]:
-    """What could not be asked, and runs that diverged."""
-    sentences = parsed_json(outcome.record.attrs.get("left_out", "[]"), list)
-    lost = (
-        int((outcome.record.stop_reason == "diverged").sum())
-        if "stop_reason" in outcome.record
-        else 0
-    )
-    if lost:
-        sentences.append(
-            f"{lost} of {outcome.record.stop_reason.size} runs diverged; their values are missing."
-        )
+    """What could not be claimed, and runs that diverged."""
+    record = outcome.record
+    sentences = parsed_json(record.attrs.get("left_out", "[]"), list)
+    if "stop_reason" in record and (lost := int((record.stop_reason == "diverged").sum())):
+        of_all = record.stop_reason.size
+        sentences.append(f"{lost} of {of_all} runs diverged; their values are missing.")
     return sentences

@@ -1,0 +1,156 @@
+"""A check that cannot fail is not a check: generic tests over every claim of every question.
+
+The first two change a claim, which is data. The last changes what the engines return, and so tests
+all that lies between a run and its verdict: it finds a claim that no wrong engine could refute.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import saccade
+from saccade.experiments import ANSWERS, EXPERIMENTS, experiment
+from saccade.lab.claim import FAILS, HOLDS, UNMET
+from saccade.lab.relation import centre
+from saccade.observe.fits import Interval
+from tests.experiments.small import SMALL
+
+pytestmark = pytest.mark.parametrize("name", SMALL)
+ENGINES = ("flow", "reduced_flow", "train")
+
+
+@functools.cache
+def result(name):
+    asked = experiment(name)
+    return asked.run(asked.settings(**SMALL[name]))
+
+
+def decided(claims):
+    return [claim for claim in claims if claim.verdict in (HOLDS, FAILS)]
+
+
+def measuring(claim, value):
+    is_interval = isinstance(claim.measured, Interval)
+    measured = Interval(value, value, value) if is_interval else value
+    return replace(claim, measured=measured, ceilings=())
+
+
+def beyond(claim):
+    """The nearest number that the relation does not allow."""
+    low, high = claim.relation.bounds
+    edge, sign = (high, 1) if np.isfinite(high) else (low, -1)
+    return edge + sign * max(1e-9, 1e-3 * abs(edge))
+
+
+def test_a_claim_fails_just_beyond_its_bound(name):
+    for claim in decided(result(name).claims):
+        if claim.verdict == HOLDS:
+            assert measuring(claim, beyond(claim)).verdict == FAILS, claim.label
+
+
+def test_a_missing_number_or_an_unmet_assumption_never_holds(name):
+    for claim in result(name).claims:
+        assert measuring(claim, np.nan).verdict != HOLDS, claim.label
+        for place, condition in enumerate(claim.given):
+            unmet = replace(condition, value=np.nan)
+            given = [*claim.given[:place], unmet, *claim.given[place + 1 :]]
+            if not claim.breaks:
+                assert replace(claim, given=given).verdict == UNMET, claim.label
+
+
+def powered(power):
+    """Attention whose logits are multiplied by a power."""
+
+    def change(attention):
+        raised = (attention.where(attention > 0) ** power).fillna(0)
+        return raised / raised.sum(attention.dims[-1])
+
+    return change
+
+
+def as_at_first(values):
+    return values.isel(time=0).broadcast_like(values).transpose(*values.dims)
+
+
+def mirrored(values):
+    return values.copy(data=values.values[..., ::-1])
+
+
+def on_values(attention, others):
+    """A wrong engine: attention and all other numbers of a run, changed."""
+
+    def tampered(run):
+        floats = [one for one in run.data_vars if run[one].dtype.kind == "f" and run[one].ndim > 1]
+        change = {one: attention if one.startswith("attention") and "logits" not in one else others}
+        return run.assign({one: change[one](run[one]) for one in floats})
+
+    return tampered
+
+
+def tampering(of_attention, of_others):
+    def tampered(run):
+        changed = {}
+        for name, values in run.data_vars.items():
+            if values.dtype.kind != "f" or values.ndim == 0:
+                continue
+            is_share = name == "attention"
+            changed[name] = (of_attention if is_share else of_others)(values)
+        return run.assign(changed)
+
+    return tampered
+
+
+def on_time(change):
+    return lambda values: change(values) if "time" in values.dims else values
+
+
+WRONG = {
+    "a third too fast": tampering(powered(1.3), lambda values: 1.3 * values),
+    "the wrong way": tampering(powered(-1.0), lambda values: -values),
+    "does not move": tampering(on_time(as_at_first), on_time(as_at_first)),
+    "tokens mixed up": tampering(mirrored, mirrored),
+    "a clock three times too slow": lambda run: (
+        run.assign_coords(time=3 * run.time) if "time" in run.coords else run
+    ),
+    "noise": tampering(
+        lambda values: values * np.random.default_rng(0).uniform(0.2, 1.8, values.shape),
+        lambda values: values * np.random.default_rng(0).uniform(0.2, 1.8, values.shape),
+    ),
+}
+
+
+def noticed(right, found):
+    """A known failure is far from its bound: of it only the number must change."""
+    if found is None or found.verdict != right.verdict:
+        return True
+    close = np.isclose(centre(found.measured), centre(right.measured), rtol=0.01)
+    return right.verdict == FAILS and not close
+
+
+def test_every_claim_is_refuted_by_some_wrong_engine(name, monkeypatch):
+    """A claim that no wrong engine changes depends on no simulation: it is a formula."""
+    asked = experiment(name)
+    left = {claim.label: claim for claim in decided(result(name).claims) if not claim.breaks}
+    source = inspect.getsource(inspect.getmodule(asked.function))
+    used = [engine for engine in ENGINES if f"saccade.{engine}(" in source]
+    for engine in used:
+        run = functools.cache_by_call(getattr(saccade, engine))
+        for tamper in WRONG.values():
+            if not left:
+                return
+            with monkeypatch.context() as patched, np.errstate(all="ignore"):
+                wrong = lambda *args, tamper=tamper, run=run, **options: tamper(run(*args, **options))
+                patched.setattr(saccade, engine, wrong)
+                try:
+                    claims = asked.run(asked.settings(**SMALL[name])).claims
+                except (ValueError, ArithmeticError):  # impossible numbers are noticed too
+                    left = {}
+                    continue
+            found = {claim.label: claim for claim in claims}
+            left = {label: one for label, one in left.items() if not noticed(one, found.get(label))}
+    assert list(left) == []
