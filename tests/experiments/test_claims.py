@@ -74,6 +74,8 @@ def powered(power):
 
 
 def as_at_first(values):
+    if "time" not in values.dims:
+        return values
     return values.isel(time=0).broadcast_like(values).transpose(*values.dims)
 
 
@@ -81,46 +83,26 @@ def mirrored(values):
     return values.copy(data=values.values[..., ::-1])
 
 
-def on_values(attention, others):
-    """A wrong engine: attention and all other numbers of a run, changed."""
-
-    def tampered(run):
-        floats = [one for one in run.data_vars if run[one].dtype.kind == "f" and run[one].ndim > 1]
-        change = {one: attention if one.startswith("attention") and "logits" not in one else others}
-        return run.assign({one: change[one](run[one]) for one in floats})
-
-    return tampered
-
-
 def tampering(of_attention, of_others):
     def tampered(run):
-        changed = {}
-        for name, values in run.data_vars.items():
-            if values.dtype.kind != "f" or values.ndim == 0:
-                continue
-            is_share = name == "attention"
-            changed[name] = (of_attention if is_share else of_others)(values)
-        return run.assign(changed)
+        numbers = {name: one for name, one in run.data_vars.items() if one.dtype.kind == "f"}
+        change = {"attention": of_attention}
+        return run.assign({k: change.get(k, of_others)(v) for k, v in numbers.items() if v.ndim})
 
     return tampered
 
 
-def on_time(change):
-    return lambda values: change(values) if "time" in values.dims else values
+def noisy(values):
+    return values * np.random.default_rng(0).uniform(0.2, 1.8, values.shape)
 
 
 WRONG = {
     "a third too fast": tampering(powered(1.3), lambda values: 1.3 * values),
     "the wrong way": tampering(powered(-1.0), lambda values: -values),
-    "does not move": tampering(on_time(as_at_first), on_time(as_at_first)),
+    "does not move": tampering(as_at_first, as_at_first),
     "tokens mixed up": tampering(mirrored, mirrored),
-    "a clock three times too slow": lambda run: (
-        run.assign_coords(time=3 * run.time) if "time" in run.coords else run
-    ),
-    "noise": tampering(
-        lambda values: values * np.random.default_rng(0).uniform(0.2, 1.8, values.shape),
-        lambda values: values * np.random.default_rng(0).uniform(0.2, 1.8, values.shape),
-    ),
+    "a clock three times too slow": lambda run: run.assign_coords(time=3 * run.time),
+    "noise": tampering(noisy, noisy),
 }
 
 
@@ -137,20 +119,18 @@ def test_every_claim_is_refuted_by_some_wrong_engine(name, monkeypatch):
     asked = experiment(name)
     left = {claim.label: claim for claim in decided(result(name).claims) if not claim.breaks}
     source = inspect.getsource(inspect.getmodule(asked.function))
-    used = [engine for engine in ENGINES if f"saccade.{engine}(" in source]
-    for engine in used:
-        run = functools.cache_by_call(getattr(saccade, engine))
-        for tamper in WRONG.values():
-            if not left:
-                return
-            with monkeypatch.context() as patched, np.errstate(all="ignore"):
-                wrong = lambda *args, tamper=tamper, run=run, **options: tamper(run(*args, **options))
-                patched.setattr(saccade, engine, wrong)
-                try:
-                    claims = asked.run(asked.settings(**SMALL[name])).claims
-                except (ValueError, ArithmeticError):  # impossible numbers are noticed too
-                    left = {}
-                    continue
-            found = {claim.label: claim for claim in claims}
-            left = {label: one for label, one in left.items() if not noticed(one, found.get(label))}
+    # One engine at a time: a ratio of two would not change.
+    wrong = [(one, tamper) for one in ENGINES if f"saccade.{one}(" in source for tamper in WRONG]
+    for engine, tamper in wrong:
+        if not left:
+            break
+        right_engine = getattr(saccade, engine)
+        with monkeypatch.context() as patched, np.errstate(all="ignore"):
+            patched.setattr(saccade, engine, lambda *a, **k: WRONG[tamper](right_engine(*a, **k)))  # noqa: B023
+            try:
+                found = asked.run(asked.settings(**SMALL[name])).claims
+            except Exception:  # impossible numbers end it: no claim was made, so none was refuted
+                continue
+        now = {claim.label: claim for claim in found}
+        left = {label: one for label, one in left.items() if not noticed(one, now.get(label))}
     assert list(left) == []
