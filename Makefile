@@ -64,16 +64,16 @@ package: .venv/test
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
-	$(BIN)/python -m tools.readme_tables README.md docs/outcomes.json $(OUT)
+	$(BIN)/python -m tools.results_tables docs/outcomes.json $(OUT)
 	[ ! -d $(OUT)/errata ] || cp $(OUT)/errata/errata.md docs/errata.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/findings.md docs/findings.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/figures/*.svg docs/figures/
+	$(BIN)/python -m tools.docs_parts
 
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site
 
-# All benchmarks, one after the other, on an idle machine; then the tables and plots of docs/speed.md and the README's lines, also where
-# a benchmark has failed.
+# All benchmarks, one after the other; then the tables and plots of docs/speed.md, also where a benchmark has failed.
 bench: .venv/test
 	$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m tools.speed_table results/benchmarks && exit $$code
 
