@@ -29,7 +29,7 @@ checks: .venv/test
 XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false
 tests: .venv/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$$XLA_FLAGS $(XLA)" \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python -m pytest -r s -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # For the inner loop: checks, and the tests of what everything else stands on.
 QUICK := theory data model lab agreement $(addprefix records/test_,json_files.py settings.py store.py when.py writing.py) \

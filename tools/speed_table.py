@@ -1,5 +1,4 @@
-"""The tables of docs/speed.md and the lines of README's "Speed", from what `make bench` left in
-results/benchmarks.
+"""The tables of docs/speed.md, from what `make bench` left in results/benchmarks.
 
     python -m tools.speed_table results/benchmarks
 
