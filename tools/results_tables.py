@@ -13,6 +13,7 @@ Answers are written by hand today; a test allows no number that the experiment's
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,12 @@ def _part(name: str) -> str:
 
 def answers_table(part: str, found: Sequence[Mapping[str, Any]]) -> str:
     """Questions and answers of one part: `scan-and-snap`, `real-text`, ..."""
-    return "| question | answer | experiment | seconds |\n|---|---|---|---|\n" + "".join(
-        f"| {row['question']} | {row['answer']} | `{row['name']}` | {row['seconds']} |\n"
-        for row in found
-        if row["part"] == part
-    )
+    made = "| question | answer | `saccade reproduce` | time |\n|---|---|---|---|\n"
+    for row in found:
+        if row["part"] == part:
+            answer = re.sub(r"^\w+", r"**\g<0>**", row["answer"])  # yes, no, partly, undecided
+            made += f"| {row['question']} | {answer} | `{row['name']}` | {row['seconds']} s |\n"
+    return made
 
 
 def totals_table(found: Sequence[Mapping[str, Any]]) -> str:
