@@ -188,7 +188,7 @@ class Parsed(Exception):
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if shown_commands(page)],
-    ids=lambda page: page.relative_to(DOCS).as_posix(),
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_every_command_shown_is_known_with_its_flags(page, monkeypatch, capsys):
     read = tyro.cli
