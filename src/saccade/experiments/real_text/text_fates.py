@@ -1,4 +1,5 @@
-"""On text attention first leaves the frequent tokens, as Theorem 2 says; later this order is lost.
+"""In the theorem's own model attention first leaves the frequent tokens of a text; in a Transformer
+this is inconclusive.
 
 [tian2023] has attention leave common tokens for distinct ones (Theorem 2), and a frequent distinct
 token's lead over rare ones grow (Theorem 3). Who moves first and who wins are asked of three
