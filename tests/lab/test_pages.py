@@ -214,17 +214,17 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     )
     page = findings_page([outcome], {"text-fates": asked})
     top, rest = page.split("# Every claim")
-    told = "The gain is 0.1 (cannot be told at this size) of 1.05."
+    told = "The gain is 0.1 (inconclusive) of 1.05."
     assert f"## Is all well?\n\n**{told}**\n\n![{told}](figures/text-fates.svg)" in top
     assert "What would change the answer: More noise." in top
     assert (
-        "\nOf 3 claims on text, 1 holds, 1 fails, 1 cannot be told; 1 surprise among them.\n" in top
+        "\nOn text: 3 claims: 1 holds, 1 fails, 1 inconclusive; 1 surprise among them.\n" in top
     )
     assert [row[0] for row in rows(top)] == [r"sum of P(a\|b)", "gain"]
     assert [(row[0], row[3].partition(";")[0]) for row in rows(rest)] == [
         ("slope", FAILS),
         (r"sum of P(a\|b)", HOLDS),
-        ("gain", "cannot be told at this size"),
+        ("gain", "inconclusive"),
     ]
     (alone,) = picture(outcome, asked).axes
     assert alone.get_title(loc="left") == "growth"  # among the others it was panel 1
@@ -309,8 +309,8 @@ def test_an_answer_tells_differences_of_shares_in_points_and_ceilings_as_numbers
 
 def test_a_number_that_cannot_be_told_says_so_once():
     unsure = Case().at_least(LEMMA, "gain", Interval(0.3, 0.1, 0.5), 0.2)
-    assert answered("{gain:.1f}", unsure) == "0.3 (cannot be told at this size)"
-    assert answered("{gain:.1f}: {gain:verdict}", unsure) == "0.3: cannot be told at this size"
+    assert answered("{gain:.1f}", unsure) == "0.3 (inconclusive)"
+    assert answered("{gain:.1f}: {gain:verdict}", unsure) == "0.3: inconclusive"
     assert answered("{gain:interval .1f}", unsure) == "0.3 [0.1, 0.5]"
     assert (
         answered("{gain:.1f}", Case().at_least(LEMMA, "gain", Interval(0.3, 0.25, 0.5), 0.2))
@@ -352,11 +352,11 @@ def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         assert f"## {experiment(name).question}\n" in page
         verdicts = [row[-1] for row in rows(part)]
-        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: OUTSIDE, CANNOT_TELL: "cannot be told"}
+        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: OUTSIDE, CANNOT_TELL: "inconclusive"}
         found = {
             verdict: sum(words.startswith(start) for words in verdicts)
             for verdict, start in said.items()
         }
         kept = sum(found.values()) - sum(OUTCOMES[name][verdict] for verdict in said)
-        apart = OUTCOMES[name].get("replications", 0) + OUTCOMES[name].get("controls", 0)
+        apart = OUTCOMES[name].get("regression tests", 0) + OUTCOMES[name].get("controls", 0)
         assert kept == apart, json.dumps(OUTCOMES[name])

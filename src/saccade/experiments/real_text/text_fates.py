@@ -447,8 +447,8 @@ EXPERIMENT = Experiment(
         "update} (they win in the end: {rank*100 tokens*model theorem*[-1]:verdict}); in an ordinary Transformer {rank*100 "
         "tokens*model ordinary*[0]:.2f} at update {rank*100 tokens*model ordinary*[0]:case update} ({rank*100 tokens*model "
         "ordinary*[0]:verdict}) and {rank*100 tokens*model ordinary*[-1]:.2f} at update {rank*100 tokens*model "
-        "ordinary*[-1]:case update} ({rank*100 tokens*model ordinary*[-1]:verdict}). As for Theorems 2 and 3, each {*common "
-        "tokens*model theorem*[0]:verdict}: a distinct token of the theorem's model first outgains {*common tokens*model "
+        "ordinary*[-1]:case update} ({rank*100 tokens*model ordinary*[-1]:verdict}). As for Theorems 2 and 3 ({*common "
+        "tokens*model theorem*[0]:verdict}), a distinct token of the theorem's model first outgains {*common tokens*model "
         "theorem*[0]:.0%} of common ones, in the end {*common tokens*model theorem*[-1]:.0%}, and among distinct tokens gain and "
         "frequency first correlate {rank*distinct*model theorem*[0]:.2f}, in the end {rank*distinct*model theorem*[-1]:.2f}"
     ),
