@@ -69,6 +69,7 @@ def rows(page: str) -> list[list[str]]:
 def errata_of(page: str) -> list[list[str]]:
     """Number, quantity, printed, corrected, measured, verdict of every claim on a page of errata."""
     page = re.sub("^### Misprints.*?(?=^## |\\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^### (?!\d).*$", "", page, flags=re.MULTILINE)
     parts = re.split(r"^### ([\d.]+) .*$", page, flags=re.MULTILINE)[1:]
     return [
         [number, *row]
@@ -154,7 +155,7 @@ def test_what_was_considered_and_dropped_has_the_numbers_of_the_claims(found):
 
 
 def test_a_reading_is_not_called_printed():
-    forms = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as read")
+    forms = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as read", caveat="Weakly.")
     claim = Case().erratum(
         Statement("tian2023", "Lemma 1", "x", errata=(forms,)),
         "x",
@@ -165,7 +166,11 @@ def test_a_reading_is_not_called_printed():
         within=0,
     )
     page = errata_page([claim]).partition("### Misprints")[0]
+    assert "Read: arXiv 2305.16380, version 4" in page
+    assert "](#erratum-0-1)" not in page
+    assert "\n### Common misreadings\n\nNone of these forms is printed" in page
     assert "As read (tian2023, Lemma 1" in page
+    assert "\nBecause. Weakly.\n" in page
     assert "| quantity | as read | corrected |" in page
 
 
