@@ -197,7 +197,10 @@ def test_a_control_whose_assumption_is_met_breaks_nothing():
         .near(LEMMA, "x", 2.0, 1.0, within=0.1)
     )
     assert (control.verdict, control.kind) == (OUTSIDE, OUTSIDE)
-    assert control.verdict_says == "assumptions not met; “a positive rate” is met, so nothing is broken"
+    assert (
+        control.verdict_says
+        == "assumptions not met; “a positive rate” is met, so nothing is broken"
+    )
 
 
 def test_a_control_cannot_break_what_its_case_says_is_met():

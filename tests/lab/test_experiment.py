@@ -129,7 +129,9 @@ def test_a_result_of_one_s_own_settings_is_headed_with_what_came_out_there():
     record = POWERS.run()
     outcome = Outcome("powers", "Powers are right.", Path(), record, list(POWERS.claims(record)))
     said = own_statement(outcome, Settings((2, 3)), Settings())
-    assert said == "With powers = 2, 3: 1 claim: 1 holds. At the default settings: Powers are right."
+    assert (
+        said == "With powers = 2, 3: 1 claim: 1 holds. At the default settings: Powers are right."
+    )
 
 
 OUTSIDE_OF_ONE, LEMMA = (
@@ -158,7 +160,12 @@ RIGHT, WRONG = (Case().near(LEMMA, "slope", measured, 1.0, within=0.1) for measu
             1,
             "3 claims: 1 fails, 2 assumptions not met; 1 surprise among them; 2 with assumptions unexpectedly not met",
         ),
-        ([[RIGHT, UNKNOWN]], True, 1, "2 claims: 1 holds, 1 assumption not met; 1 with assumptions unexpectedly not met"),
+        (
+            [[RIGHT, UNKNOWN]],
+            True,
+            1,
+            "2 claims: 1 holds, 1 assumption not met; 1 with assumptions unexpectedly not met",
+        ),
         ([[RIGHT, KNOWN]], True, 0, "2 claims: 1 holds, 1 assumption not met"),
         ([[RIGHT, UNKNOWN], [UNKNOWN]], False, 0, "3 claims: 1 holds, 2 assumptions not met"),
     ],

@@ -222,9 +222,7 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     told = "The gain is 0.1 (inconclusive) of 1.05."
     assert f"## Is all well?\n\n**{told}**\n\n![{told}](figures/text-fates.svg)" in top
     assert "What would change the answer: More noise." in top
-    assert (
-        "\nOn text: 3 claims: 1 holds, 1 fails, 1 inconclusive; 1 surprise among them.\n" in top
-    )
+    assert "\nOn text: 3 claims: 1 holds, 1 fails, 1 inconclusive; 1 surprise among them.\n" in top
     assert [row[0] for row in rows(top)] == [r"sum of P(a\|b)", "gain"]
     assert [(row[0], row[3].partition(";")[0]) for row in rows(rest)] == [
         ("slope", FAILS),

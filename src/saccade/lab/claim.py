@@ -277,11 +277,7 @@ class Claim:
             return f"assumptions not met; “{self.breaks}” is met, so nothing is broken"
         if self.verdict == OUTSIDE:
             numbers = (
-                "inconclusive"
-                if self.too_small
-                else "agrees"
-                if self.agrees
-                else self._judged.miss
+                "inconclusive" if self.too_small else "agrees" if self.agrees else self._judged.miss
             )
             return f"assumptions not met ({len(self.unmet)} of {len(self.given)}); {numbers}"
         if self._fails_by_absence:

@@ -49,7 +49,8 @@ _READING = (
     "first-force-text, forecast and forecast-transformer. All others are for single claims, and nothing is corrected across "
     "experiments. Those of correlations and shares end where these do.\n"
     "- **Controls** break an assumption on purpose and must fail; they are counted apart.\n"
-    "- A failure is a **surprise** if no earlier run has shown it. All others were known, some at the same settings and seeds: none was predicted.\n"
+    "- A failure is a **surprise** if no earlier run has shown it. "
+    "All others were known, some at the same settings and seeds: none was predicted.\n"
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"

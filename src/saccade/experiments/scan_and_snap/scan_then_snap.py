@@ -513,7 +513,8 @@ EXPERIMENT = Experiment(
     caption=CAPTION,
     finding=(
         "in the theory's own flow growth follows ln t, then ln ln t, up to t = 1e12; its local slope "
-        "is within {largest*scanning*:.1%} of the corrected theory before the snap and within {largest*snapping*:.1%} after it (K = 5, M = 1000)"
+        "is within {largest*scanning*:.1%} of the corrected "
+        "theory before the snap and within {largest*snapping*:.1%} after it (K = 5, M = 1000)"
     ),
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory",
