@@ -355,7 +355,7 @@ def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         assert f"## {experiment(name).question}\n" in page
         verdicts = [row[-1] for row in rows(part)]
-        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: OUTSIDE, CANNOT_TELL: "inconclusive"}
+        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: "assumptions not met", CANNOT_TELL: "inconclusive"}
         found = {
             verdict: sum(words.startswith(start) for words in verdicts)
             for verdict, start in said.items()

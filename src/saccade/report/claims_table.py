@@ -56,7 +56,7 @@ def kind_of(claim: dict[str, Any]) -> str:
         return "surprise"
     if among := apart(claim):
         return _APART[among]
-    return undecided or "known" if claim["verdict"] == "fails" else "holds"
+    return undecided or ("known" if claim["verdict"] == "fails" else "holds")
 
 
 def _verdicts(results: list[Result]) -> str:

@@ -132,7 +132,7 @@ ERRATUM_14 = Correction(
     "0.14",
     (r"\theta_{s+1} = \theta_s - 10 \eta g_s \text{: momentum 0.9 as ten times the rate}",),
     (r"v_{s+1} = 0.9 v_s + g_s, \quad \theta_{s+1} = \theta_s - \eta v_{s+1}",),
-    "100 steps with momentum do not end where 100 steps at ten times the rate do.",
+    "Training for 100 steps with momentum does not end where 100 steps at ten times the rate do.",
     "as read",
     title="Momentum is not a larger rate",
     caveat="The paper says that its runs use momentum 0.9; it does not say that this is a larger "
