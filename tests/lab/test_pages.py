@@ -284,7 +284,7 @@ def test_controls_and_what_is_not_on_text_are_counted_apart():
     ]
     tallies = findings_page(outcomes, asked).partition("\n## ")[0]
     assert tallies.endswith(
-        "Of 2 claims on text, 1 holds, 1 control. Of 2 claims not on text, 1 holds, 1 control.\n"
+        "On text: 1 claim: 1 holds; 1 control. Not on text: 1 claim: 1 holds; 1 control.\n"
     )
 
 
@@ -333,12 +333,12 @@ def test_a_size_that_nobody_could_run_is_not_named():
     assert says(0.32) == "more than 100 times the repetitions would be needed"
 
 
-def test_each_question_is_answered_in_one_or_two_sentences():
+def test_each_question_is_answered_in_a_few_sentences():
     page = (DOCS / "findings.md").read_text("utf-8").partition("# Every claim")[0]
     answers = re.findall(r"^\*\*(.*)\*\*$", page, flags=re.MULTILINE)
     n_sentences = {answer: len(re.findall(r"[.?!](?= |$)", answer)) for answer in answers}
     assert len(answers) == page.count("\n## ") - 1  # the last section says how to read the numbers
-    assert {answer: n for answer, n in n_sentences.items() if not 1 <= n <= 2} == {}
+    assert {answer: n for answer, n in n_sentences.items() if not 1 <= n <= 5} == {}
 
 
 def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts_of_their_last_runs():
@@ -355,7 +355,12 @@ def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         assert f"## {experiment(name).question}\n" in page
         verdicts = [row[-1] for row in rows(part)]
-        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: "assumptions not met", CANNOT_TELL: "inconclusive"}
+        said = {
+            HOLDS: HOLDS,
+            FAILS: FAILS,
+            OUTSIDE: "assumptions not met",
+            CANNOT_TELL: "inconclusive",
+        }
         found = {
             verdict: sum(words.startswith(start) for words in verdicts)
             for verdict, start in said.items()
