@@ -85,8 +85,8 @@ _NOTES = {
     "as assumed": "A hypothesis that is not met, in the errata",
     "as defined": "As defined; corrected in the errata",
     "as stated": "As stated; corrected in the errata",
-    "as read": "As read, which the paper does not print; corrected in the errata",
-    "as a widespread summary reads it": "True as printed; a widespread reading of it is corrected in the errata",
+    "as read": "True as printed; a common misreading is corrected in the errata",
+    "as captioned": "Not reproduced as captioned, in the errata",
 }
 
 

@@ -260,7 +260,7 @@ def test_a_printed_formula_that_is_wrong_is_marked_with_the_errata_that_correct_
 def test_a_reading_is_not_called_printed():
     """Every kind of first form has its own words, and one without any is an error."""
     read = STATEMENTS["tian2023, Theorem 3"]
-    assert "a widespread reading of it is corrected" in docs_parts.erratum_note(read, "errata.md")
+    assert "a common misreading is corrected" in docs_parts.erratum_note(read, "errata.md")
     for statement in STATEMENTS.values():
         for each in statement.errata:
             note = docs_parts.erratum_note(replace(statement, errata=(each,)), "errata.md")

@@ -62,14 +62,14 @@ def test_every_experiment_has_been_run_and_none_surprised():
 def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
     parts = list(Formatter().parse(experiment(name).finding))
     number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|(×10)?[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
-    verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
+    verdict = "(holds|fails|assumptions not met|inconclusive)"
     told = {
         "verdict": verdict,
         "interval": rf"{number} \[{number}, {number}\]",
         "count": r"\d+ of \d+",
     }
     told |= {"points": f"{number} percentage points"}
-    either = rf"{number}( \(cannot be told at this size\))?"
+    either = rf"{number}( \(inconclusive\))?"
     assert any(field for _, field, _, _ in parts)
     expected = [
         re.escape(text) + (told.get(form.split(" ")[0], either) if field else "")
@@ -113,13 +113,13 @@ def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
         for i in (0, -1)
     ]
     assert filled("one", ", ".join(said), claims) == "−0.5 at 10 (holds), 0.2 at 400 (fails)"
-    assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
+    assert filled("one", "{gain?(50):verdict}", claims) == "inconclusive"
     assert filled("one", "at most {gain*[max]:.1f}", claims) == "at most 0.2"
     outside = claims[0] | {
         "verdict": OUTSIDE,
-        "verdict_says": "outside (1 of 1 assumptions); cannot be told at this size",
+        "verdict_says": "assumptions not met (1 of 1); inconclusive",
     }
-    assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (cannot be told at this size)"
+    assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (inconclusive)"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)
 
@@ -141,24 +141,24 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
     assert counts == verdicts | kinds | {
         "controls": 0,
-        "replications": 0,
-        "failed replications": 0,
+        "regression tests": 0,
+        "failed regression tests": 0,
         "surprises": 1,
     }
-    assert "| 1 cannot be told |" in table(
+    assert "| 1 claim: 1 inconclusive |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])}
     )
-    assert "1 fails as expected |" in table(
+    assert "| 1 claim: 1 fails |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])}
     )
     held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
-    assert "| 1 holds |" in table(
+    assert "| 1 claim: 1 holds |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])}
     )
-    assert "| 2 hold |" in table(
+    assert "| 2 claims: 2 hold |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)}
     )
-    assert "1 fails; 1 surprise among them |" in table(
+    assert "| 1 claim: 1 fails; 1 surprise among them |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])}
     )
 
@@ -172,7 +172,7 @@ def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_n
         Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1).as_dict() for kind in kinds
     ]
     assert verdict_counts(claims)[HOLDS] == 3
-    assert "| 3 hold (1 published, 1 calculus), 1 replication |" in table(
+    assert "| 3 claims (1 published, 1 calculus): 3 hold; 1 regression test |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts(claims)}
     )
 
@@ -196,7 +196,9 @@ def test_the_terminal_counts_claims_by_kind():
         .breaking("x")
         .near(lemma, "control", 2.0, 1.0, within=0.1)
     )
-    assert tally(claims) == "4 hold (1 published, 1 calculus), 1 control, 1 replication"
+    assert (
+        tally(claims) == "4 claims (1 published, 1 calculus): 4 hold; 1 control, 1 regression test"
+    )  # the terminal, in the same words
 
 
 def test_replications_that_fail_are_not_hidden_among_the_others():
@@ -206,9 +208,9 @@ def test_replications_that_fail_are_not_hidden_among_the_others():
         for title, value, expected in (("a", 1.0, HOLDS), ("b", 2.0, FAILS), ("c", 2.0, HOLDS))
     )
     for claims, said in (
-        ([held, known], "| 2 replications (1 fails as expected) |"),
-        ([known, known], "| 2 replications (2 fail as expected) |"),
-        ([held, surprising], "| 2 replications (1 fails); 1 surprise among them |"),
+        ([held, known], "| 2 regression tests (1 fails) |"),
+        ([known, known], "| 2 regression tests (2 fail) |"),
+        ([held, surprising], "| 2 regression tests (1 fails); 1 surprise among them |"),
     ):
         counts = verdict_counts(claims)
         assert counts[FAILS] == 0
