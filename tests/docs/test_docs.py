@@ -188,7 +188,7 @@ class Parsed(Exception):
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if shown_commands(page)],
-    ids=lambda page: page.relative_to(DOCS).as_posix(),
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_every_command_shown_is_known_with_its_flags(page, monkeypatch, capsys):
     read = tyro.cli
@@ -260,7 +260,7 @@ def test_a_printed_formula_that_is_wrong_is_marked_with_the_errata_that_correct_
 def test_a_reading_is_not_called_printed():
     """Every kind of first form has its own words, and one without any is an error."""
     read = STATEMENTS["tian2023, Theorem 3"]
-    assert "a widespread reading of it is corrected" in docs_parts.erratum_note(read, "errata.md")
+    assert "a common misreading is corrected" in docs_parts.erratum_note(read, "errata.md")
     for statement in STATEMENTS.values():
         for each in statement.errata:
             note = docs_parts.erratum_note(replace(statement, errata=(each,)), "errata.md")

@@ -237,7 +237,9 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "optimisers": Entry(
         "real_text", "SGD against Adam", "do SGD and Adam favour the same tokens?", 45
     ),
-    "depth": Entry("real_text", "Which layer slows first", "which layer slows first?", 35),
+    "depth": Entry(
+        "real_text", "Which layer is sparse first", "which layer is sparse or slow first?", 35
+    ),
     "context-length": Entry("real_text", "How long is long?", "how long is a long context?", 15),
     "sparse-then-dense": Entry("real_text", "Sparse, then dense", "sparse, then dense", 220),
     "forecast-transformer": Entry(

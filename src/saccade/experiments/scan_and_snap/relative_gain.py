@@ -1,9 +1,8 @@
 """Frequent distinct tokens gain attention faster than rare ones, and the growth of one determines
 that of all.
 
-Theorem 3 of Scan and Snap. A widespread summary of the paper says the opposite, that rare distinct
-tokens gain faster; it confuses the order in which tokens fall behind, rare first, with the order of
-gain. Along the theory's flow the lead of token l over l' is its initial lead times the growth
+Theorem 3 of Scan and Snap. It is misread as saying that rare distinct tokens gain faster: they fall
+behind first, which is not the order of gain. Along the theory's flow the lead of token l over l' is its initial lead times the growth
 factor of l. Plain joint descent lags behind, more so for faster attention, because its decoder
 remembers older attention. Expect the relation to 1e-8 along the flow, a growing lag in descent, and
 the same order in SGD.
@@ -249,7 +248,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         THEOREM_3, "rank correlation of attention gained and frequency among distinct tokens",
         min(float(order_correlation(c.logits[1:]).min()) for c in flow_leads(record)),
         number="0.1", printed=-1, corrected=1, within=1e-12,
-        sentence="A widespread summary says that rare tokens gain faster; in fact the frequent ones do, without exception.",
+        sentence="Frequent tokens gain faster, without exception; a common misreading is that rare ones do.",
     )  # fmt: skip
     sgd = Case(
         {"T": settings.context + 1},
@@ -546,7 +545,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: attention logits of the distinct tokens of one class along the theory's flow, dark for frequent ones. Frequent "
-        "tokens gain faster and more (a widespread summary of the paper says the opposite). Dots: the flow; lines: what the "
+        "tokens gain faster and more (the opposite is a common misreading). Dots: the flow; lines: what the "
         "growth of the most frequent token alone predicts for the others; dotted: the ceiling of each. Panel 2: the lead of the "
         "most frequent token over each other one, divided by the prediction of Theorem 3: 1 along the flow, less in plain joint "
         "descent, and least where the two rates are closest. Panel 3: in SGD, too, logits rise with frequency; mean and range "
