@@ -4,15 +4,14 @@ can be read without it.
 A claim is shown with its equations: the formula of its statement, and for an erratum both of its
 forms.
 
-| kind     | verdict                                                                    |
-|----------|----------------------------------------------------------------------------|
-| holds    | holds, as expected                                                         |
-| known    | fails, as in earlier runs                                                  |
-| outside  | its assumptions are not met: decides nothing                               |
-| cannot   | inconclusive: repeated measurements agree too poorly to decide it          |
-| control  | a negative control: an assumption is broken on purpose, so it must fail    |
-| regress  | a regression test: compared with a number of an earlier program            |
-| surprise | decided, and not as expected                                               |
+| kind         | verdict                                                            |
+|--------------|--------------------------------------------------------------------|
+| holds        | holds                                                              |
+| fails        | fails                                                              |
+| unmet        | an assumption is not met: decides nothing                          |
+| inconclusive | repeated measurements agree too poorly to decide it                |
+| control      | an assumption is broken on purpose, so it must fail, and it does   |
+| surprise     | a control that does not fail                                       |
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from html import escape
 from typing import Any
 
 from saccade.numerals import numeral
-from saccade.records.claim_counts import apart, tally_by_kind
+from saccade.records.claim_counts import tally
 from saccade.report.mathml import mathml
 from saccade.report.sources import Result
 
 KINDS = {
     "holds": "hold",
-    "known": "fail",
-    "outside": "assumptions not met",
-    "cannot": "inconclusive",
-    "control": "controls",
-    "regress": "regression tests",
-    "surprise": "surprises",
+    "fails": "fail",
+    "unmet": "assumptions not met",
+    "inconclusive": "inconclusive",
+    "control": "controls fail, as they must",
+    "surprise": "controls do not fail",
 }
 _SOURCES = {
     "tian2023": "tian2023 is Scan and Snap, arXiv 2305.16380",
@@ -44,19 +42,14 @@ _SOURCES = {
     "tian2024": "tian2024 is JoMA, arXiv 2310.00535",
     "saccade": "saccade: derived or asked here",
 }
-_APART = {"controls": "control", "regression tests": "regress"}
-_UNDECIDED = {"outside": "outside", "cannot tell": "cannot"}
 Lines = list[tuple[str, str]]  # (what it is, MathML)
 _COLUMNS = ("claim", "statement", "result", "verdict")
 
 
 def kind_of(claim: dict[str, Any]) -> str:
-    undecided = _UNDECIDED.get(claim["verdict"], "")
-    if not undecided and claim["verdict"] != claim["expected"]:
-        return "surprise"
-    if among := apart(claim):
-        return _APART[among]
-    return undecided or ("known" if claim["verdict"] == "fails" else "holds")
+    if claim["breaks"]:
+        return "control" if claim["verdict"] == "fails" else "surprise"
+    return "unmet" if claim["verdict"] == "assumptions not met" else str(claim["verdict"])
 
 
 def _verdicts(results: list[Result]) -> str:
@@ -64,12 +57,11 @@ def _verdicts(results: list[Result]) -> str:
     if not found:
         return ""
     tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind])
-    counted = tally_by_kind([claim for result in results for claim in result.claims])
+    counted = tally([claim for result in results for claim in result.claims])
     note = (
-        f"{counted} A claim whose assumptions are not met is neither confirmed nor refuted. "
+        f"{counted}. A claim whose assumptions are not met is neither confirmed nor refuted. "
         "A claim is inconclusive if repeated measurements agree too poorly to decide it. "
-        "A control breaks one assumption on purpose and must fail. "
-        "A regression test compares with a number of an earlier program."
+        "A control breaks one assumption on purpose and must fail."
     )
     folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div>{folded}'
@@ -161,13 +153,12 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     under = "".join(
         f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words
     )
-    surprise = "surprise: " if kind == "surprise" else ""
     cells = [
         f'<td class="claim"><span class="claim-text">{escape(claim["title"])}</span>{under}</td>',
         f'<td data-title="statement">{escape(theorem(claim))}<small>{escape(claim["statement"]["title"])}</small></td>',
         f'<td data-title="result">{escape(claim["says"])}</td>',
         f'<td data-title="verdict" data-value="{list(KINDS).index(kind)}">'
-        f'<span class="verdict verdict-{kind}">{surprise}{escape(claim["verdict_says"])}</span></td>',
+        f'<span class="verdict verdict-{kind}">{escape(claim["verdict_says"])}</span></td>',
     ]
     return f'<tr id="claim-{place}" data-claim="{place}" data-kind="{kind}">{"".join(cells)}</tr>'
 

@@ -48,7 +48,6 @@ _CLAIM = {
             "says",
             "verdict",
             "verdict_says",
-            "expected",
             "against",
             "breaks",
         ),

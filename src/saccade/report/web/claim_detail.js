@@ -65,7 +65,7 @@ const ClaimDetail = (() => {
     bar(own, claim);
     const isPrinted = Number.isFinite(claim.relation.printed);
     html("p", "note", `Shaded: what is allowed.${isPrinted ? ` Dashed: ${claim.relation.said ?? "as printed"}.` : ""}${claim.interval ? " The thick line is the interval over seeds or samples." : ""}`, own);
-    html("p", "", `Verdict: ${claim.verdict_says} (expected: ${claim.expected}; compared with: ${claim.against}).`, own);
+    html("p", "", `Verdict: ${claim.verdict_says}; compared with: ${claim.against}${claim.bound_set ? `; bound set ${claim.bound_set}` : ""}.`, own);
   }
 
   function command(parent, claim) {

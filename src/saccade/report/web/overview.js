@@ -9,11 +9,10 @@ const Overview = (() => {
   const diamond = (x, y) => `M${x + SIDE / 2} ${y - 2}l${SIDE / 2 + 2} ${SIDE / 2 + 2}l${-SIDE / 2 - 2} ${SIDE / 2 + 2}l${-SIDE / 2 - 2} ${-SIDE / 2 - 2}z`;
   const KINDS = {
     holds: { name: "holds", look: "chart-fill-0", shape: filled(0) },
-    known: { name: "fails", look: "chart-ring chart-stroke-1", shape: filled(1) },
+    fails: { name: "fails", look: "chart-ring chart-stroke-1", shape: filled(1) },
     control: { name: "control", look: "chart-ring chart-stroke-2", shape: (x, y) => `${filled(1)(x, y)}M${x + 1} ${y + 1}l${SIDE - 2} ${SIDE - 2}` },
-    outside: { name: "assumptions not met", look: "chart-fill-6", shape: filled(3) },
-    cannot: { name: "inconclusive", look: "chart-ring chart-stroke-6", shape: filled(3) },
-    regress: { name: "regression test", look: "chart-ring chart-stroke-3", shape: filled(1) },
+    unmet: { name: "assumptions not met", look: "chart-fill-6", shape: filled(3) },
+    inconclusive: { name: "inconclusive", look: "chart-ring chart-stroke-6", shape: filled(3) },
     surprise: { name: "surprise", look: "chart-bad", shape: diamond },
   };
 
@@ -86,9 +85,9 @@ const Overview = (() => {
     }
 
     frame.redraw();
-    const header = ["result", "claim", "statement", "says", "measured", "low", "high", "verdict", "expected", "against", "breaks"];
+    const header = ["result", "claim", "statement", "says", "measured", "low", "high", "verdict", "against", "breaks"];
     const line = (claim) => [claim.result, claim.label, claim.statement.key, claim.says, claim.measured, ...claim.bounds,
-      claim.verdict, claim.expected, claim.against, claim.breaks];
+      claim.verdict, claim.against, claim.breaks];
     return {
       element: frame.figure,
       /** Only these claims are full. @param {Set<number>} places */
