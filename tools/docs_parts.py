@@ -33,7 +33,8 @@ from typing import Any
 from saccade.lab.errata import anchor
 from saccade.theory.statement import Statement
 from saccade.theory.statements import STATEMENTS
-from tools.results_tables import answers_table, rows, table, totals_table
+from saccade.experiments import ANSWERS
+from tools.results_tables import answers_table, table, totals_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 SOURCE = DOCS.parent / "src"
@@ -95,19 +96,15 @@ def include_part(name: str, page: str) -> str:
 
 
 def answers_part(name: str, page: str) -> str:
-    return f"\n{answers_table(name, rows())}"
+    return f"\n{answers_table(name)}"
 
 
 def outcomes_part(name: str, page: str) -> str:
-    return f"\n{table(name, _outcomes())}"
+    return f"\n{table(name)}"
 
 
 def found_part(name: str, page: str) -> str:
-    return _named(name, _outcomes())["finding"]
-
-
-def _outcomes() -> dict[str, dict[str, Any]]:
-    return json.loads((DOCS / "outcomes.json").read_text("utf-8"))
+    return _named(name, ANSWERS)["answer"]
 
 
 def _named(name: str, known: Mapping[str, Any]) -> Any:
@@ -120,7 +117,7 @@ def made_part(name: str, page: str) -> str:
     makers = {
         "commands": commands_part,
         "names": api_part if page == "api.md" else names_part,
-        "totals": lambda: totals_table(rows()),
+        "totals": totals_table,
     }
     return "\n" + makers[name]()
 

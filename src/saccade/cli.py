@@ -177,7 +177,7 @@ def _reproduce(arguments: list[str]) -> int:
         elif folder is not None:
             write_text(
                 folder / "errata.md",
-                errata_page([claim for outcome in outcomes for claim in outcome.claims]),
+                errata_page([claim for outcome in outcomes for claim in outcome.claims], formulas()),
             )
     return _exit_code(outcomes)
 
@@ -189,14 +189,14 @@ def _exit_code(outcomes: list[Any]) -> int:
 def _write_findings(folder: Path, outcomes: list[Any]) -> None:
     """The page of findings and its pictures."""
     from saccade.experiments import experiment
-    from saccade.lab.findings import by_question, findings_page, picture
+    from saccade.lab.findings import findings_page, picture
     from saccade.report.style import save_figure
 
     asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
     write_text(folder / "findings.md", findings_page(outcomes, asked))
     make_folder(folder / "figures")
-    for first, *_ in by_question(outcomes, asked):
-        save_figure(picture(first, asked[first.name]), folder / "figures" / first.name)
+    for outcome in outcomes:
+        save_figure(picture(outcome.folder), folder / "figures" / outcome.name)
 
 
 def _job(name: str, full: bool) -> tuple[str, Any, str]:
@@ -440,7 +440,7 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
     `--out`.
     """
     from saccade.experiments.reproduce import Job, reproduce_all
-    from saccade.lab.outcome import print_outcome, summary
+    from saccade.lab.outcome import counted, print_outcome
     from saccade.report.page import write_page
 
     outcomes = []
@@ -464,7 +464,7 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
         ]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
-        total = f"{summary(outcomes)}\n" if len(outcomes) > 1 else ""
+        total = f"{counted(outcomes)}\n" if len(outcomes) > 1 else ""
         print(f"\n{total}report: {page}")
     return outcomes
 

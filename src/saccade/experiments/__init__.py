@@ -299,13 +299,11 @@ def _there(entries: dict[str, Entry]) -> dict[str, Entry]:
     }
 
 
-def _answers() -> dict[str, dict[str, Any]]:
-    """What the default settings gave: question, answer, verdicts and seconds of each experiment."""
-    stored = Path(__file__).with_name("answers.json")
-    return json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {}
-
-
-ANSWERS = _answers()
+# What the default settings gave: question, answer, verdicts and seconds of each experiment.
+STORED_ANSWERS = Path(__file__).with_name("answers.json")
+ANSWERS: dict[str, dict[str, Any]] = (
+    json.loads(STORED_ANSWERS.read_text(encoding="utf-8")) if STORED_ANSWERS.exists() else {}
+)
 _NEW = _there(
     {
         name: Entry(

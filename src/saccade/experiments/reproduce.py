@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
+from saccade.experiments import ANSWERS, EXPERIMENTS, SYNTHETIC, experiment, told_of
 from saccade.experiments.identity import result_identity, user_files
-from saccade.lab.outcome import Outcome, own_statement
-from saccade.lab.protocol import Experiment, Progress, run_experiment, silent
+from saccade.lab.outcome import Outcome
+from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.store import OtherResultError, check_same_settings, result_folder
 from saccade.records.writing import clear_drafts
@@ -52,7 +52,7 @@ def reproduce(
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
         identity = result_identity(asked.name, settings, contents)
-        result = run_experiment(asked, settings, on_progress)
+        result = asked.run(settings, on_progress)
         record = result.record
         if asked.full is not None:
             record.attrs["size"] = (
@@ -65,7 +65,6 @@ def reproduce(
         record.attrs["contents"] = json.dumps(contents)
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        as_designed = asked.name in SYNTHETIC and settings == asked.settings()
         told["statement"] = result.answer or told["statement"]
         outcome = Outcome(asked.name, told["statement"], folder, record, result.claims, as_designed)
         if not result.answer and settings not in (asked.settings(), asked.full):
@@ -95,7 +94,7 @@ def _values_first(asked: Experiment, settings: Any) -> Iterator[None]:
             asked.name in SYNTHETIC
         ):  # which begin at once; others may read a text, or train, before they report
             with suppress(_StartedError):
-                run_experiment(asked, settings, started)
+                asked.run(settings, started)
         raise
 
 

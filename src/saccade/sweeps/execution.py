@@ -12,7 +12,6 @@ from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
 from saccade.lab.claim import HOLDS, UNDECIDED
 from saccade.lab.experiment import Result
-from saccade.lab.protocol import run_experiment
 from saccade.lab.relation import centre
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
@@ -63,7 +62,7 @@ def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outco
 def _results(unit: Unit, on_progress: Callable[[float], None]) -> list[Result]:
     asked = experiment(unit.name)
     several = [asked.settings(**settings) for settings in unit.settings]
-    return [run_experiment(asked, settings, on_progress) for settings in several]
+    return [asked.run(settings, on_progress) for settings in several]
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:
@@ -111,7 +110,7 @@ def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
 def _with_measures(result: Result) -> xr.Dataset:
     """The record with its headline numbers, and with what its claims say."""
     record, found = result.record, result.claims
-    numbers = dict(result.numbers if result.answer else result.extra_numbers)
+    numbers = dict(result.numbers)
     asking = [claim.verdict for claim in found if not claim.breaks]
     decided = [verdict == HOLDS for verdict in asking if verdict not in UNDECIDED]
     numbers["share_of_claims_holding"] = (
