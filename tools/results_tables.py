@@ -51,7 +51,9 @@ def totals_table() -> str:
 
 def table(part: str) -> str:
     """Questions of one part with whole answers and verdicts, for the page of a theory."""
-    head = "| question | `saccade reproduce ...` | time | answer | verdicts |\n|---|---|---|---|---|\n"
+    head = (
+        "| question | `saccade reproduce ...` | time | answer | verdicts |\n|---|---|---|---|---|\n"
+    )
     return head + "".join(
         f"| {stored['question']} | `{name}` | {stored['seconds']} s | {stored['answer']} "
         f"| {counted(stored['counts'] | {key: stored[key] for key in ('published', 'controls')})} |\n"

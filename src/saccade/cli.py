@@ -38,7 +38,7 @@ _NAMED = 4  # experiments that a sentence names
 REPLACE = (bool, False, "overwrite an earlier result that has other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
-  saccade list [--json]                              all experiments: name, finding, time
+  saccade list [--json]                              all questions with their answers
   saccade reproduce [NAME ...] [--verbose]           run, check claims, write the report; no name: all synthetic ones
   saccade reproduce --real [--full]                  those on real text; --full: at the papers' sizes (extras `torch`, `text`)
   saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with your settings; --help lists them
@@ -110,23 +110,27 @@ def _answered(arguments: list[str]) -> int:
 
 
 def _list(arguments: list[str]) -> int:
-    from saccade.experiments import EXPERIMENTS, finding_of
+    from saccade.experiments import ANSWERS
 
     options = flags(
-        arguments, "List all experiments: name, finding and time.", "saccade list --json", json=JSON
+        arguments,
+        "List all questions with their answers and times.",
+        "saccade list --json",
+        json=JSON,
     )
     rows: list[dict[str, Any]] = [
-        {"name": name, "finding": finding_of(name), "seconds": entry.seconds}
-        for name, entry in EXPERIMENTS.items()
+        {"name": name, **{key: stored[key] for key in ("question", "answer", "seconds")}}
+        for name, stored in ANSWERS.items()
     ]
     if options.json:
         print(json.dumps(rows, indent=1))
         return 0
     from rich.table import Table
 
-    table = Table("name", "finding", "time on two cores", box=None)
+    table = Table("name", "question and answer", "time on two cores", box=None)
     for row in rows:
-        table.add_row(row["name"], row["finding"].replace("[", r"\["), f"{row['seconds']} s")
+        said = f"{row['question']} {row['answer']}".replace("[", r"\[")
+        table.add_row(row["name"], said, f"{row['seconds']} s")
     console().print(table)
     return 0
 
@@ -177,7 +181,9 @@ def _reproduce(arguments: list[str]) -> int:
         elif folder is not None:
             write_text(
                 folder / "errata.md",
-                errata_page([claim for outcome in outcomes for claim in outcome.claims], formulas()),
+                errata_page(
+                    [claim for outcome in outcomes for claim in outcome.claims], formulas()
+                ),
             )
     return _exit_code(outcomes)
 
@@ -212,7 +218,7 @@ def _job(name: str, full: bool) -> tuple[str, Any, str]:
 
 
 def _run(arguments: list[str]) -> int:
-    from saccade.experiments import experiment, finding_of
+    from saccade.experiments import experiment
 
     if arguments[:1] in (["-h"], ["--help"]):
         print(
@@ -231,11 +237,12 @@ def _run(arguments: list[str]) -> int:
             "`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows."
         )
     name = arguments[0]
-    kind: Any = experiment(name).settings
+    asked = experiment(name)
+    kind: Any = asked.settings
     try:
         options = flags(
             arguments[1:],
-            finding_of(name),
+            asked.question,
             f"saccade run {name} --out results/mine",
             config=(kind, kind(), "settings of the experiment"),
             out=(Path, Path("results/own"), "folder to write results to"),

@@ -399,26 +399,6 @@ def _entry(name: str) -> Entry:
     return EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS, "saccade list")]
 
 
-def finding_of(name: str) -> str:
-    """The first paragraph of an experiment's file, read without importing it."""
-    if name.endswith(".py"):
-        path = Path(name)
-    else:
-        entry = _entry(name)
-        path = Path(__file__).parent / entry.part / f"{name.replace('-', '_')}.py"
-    with path.open(
-        encoding="utf-8"
-    ) as file:  # up to the first thing said: parsing whole files would make `saccade list` slow
-        told = (
-            token
-            for token in tokenize.generate_tokens(file.readline)
-            if token.type not in (tokenize.COMMENT, tokenize.NL)
-        )
-        first = next(told)
-    text = ast.literal_eval(first.string).strip() if first.type == tokenize.STRING else ""
-    return " ".join((text or path.stem).split("\n\n")[0].split())
-
-
 def _beside(path: Path, error: Exception) -> str:
     """Why a module that stands beside a user's file is not found: a change of it would not be seen."""
     missing = (

@@ -4,20 +4,28 @@ measurement. Numbers that could not be reproduced and common misreadings have se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from saccade.lab.claim import Claim
-from saccade.lab.relation import Erratum
+from saccade.lab.claim import HOLDS, Claim
+from saccade.lab.formula import Formula
+from saccade.lab.relation import Erratum, centre
 from saccade.numerals import numeral, numerals_in
 from saccade.theory.papers import PAPERS
-from saccade.theory.statement import ERRORS, MISREADINGS, NOT_REPRODUCED, Correction
+from saccade.theory.statement import (
+    ERRORS,
+    MISREADINGS,
+    NOT_REPRODUCED,
+    Correction,
+    Statement,
+)
 from saccade.theory.statements import DROPPED, MISPRINTS
 
 _ERRATA = (
     "# Errata\n\nSuspected errors in three papers. Each entry has the printed form, the corrected "
     "form, the reason, and the numbers that decide: what each form predicts and what was measured. "
-    "An erratum holds if the corrected form agrees with the measurement and the printed form does "
-    "not. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; "
+    "An erratum is confirmed if the corrected form is within the tolerance of what was found and the "
+    "printed form is not. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; "
     "*as assumed* and *true* mark a hypothesis that is not met. "
     "Written by `saccade reproduce`; do not edit.\n"
 )
@@ -28,22 +36,41 @@ _ABOUT = {
     MISREADINGS: "None of these forms is printed in the paper. "
     "They are listed because a reader may take them from it.",
 }
-_DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
+_DECIDES = "| quantity | {} | {} | found | tolerance | verdict |\n|---|---|---|---|---|---|\n"
 _MISPRINTS = (
     "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
 )
 _DROPPED = "\n### Considered and dropped\n\n"
 
 
-def errata_page(claims: Sequence[Claim]) -> str:
-    """All errata among some claims by paper and number, the misprints of those papers, and what
-    only looked wrong.
+class Decision(NamedTuple):
+    """A claim or a formula that decides between the two forms of an erratum."""
+
+    statement: Statement
+    relation: Erratum
+    label: str
+    found: float
+    verdict: str
+
+
+def errata_page(claims: Iterable[Claim], formulas: Iterable[Formula]) -> str:
+    """All errata that some claims and formulas decide, by paper and number, the misprints of those
+    papers, and what only looked wrong.
     """
-    found: dict[tuple[str, tuple[int, ...]], list[Claim]] = {}
-    for claim in claims:
-        if isinstance(claim.relation, Erratum) and not claim.breaks:
-            order = tuple(int(part) for part in claim.relation.number.split("."))
-            found.setdefault((claim.statement.paper, order), []).append(claim)
+    decisions = [
+        Decision(one.statement, one.relation, one.label, centre(one.measured), one.verdict)
+        for one in claims
+        if isinstance(one.relation, Erratum) and not one.breaks
+    ]
+    decisions += [
+        Decision(one.statement, one.decides, one.title, one.value, HOLDS if one.holds else "fails")
+        for one in formulas
+        if one.decides is not None
+    ]
+    found: dict[tuple[str, tuple[int, ...]], list[Decision]] = {}
+    for one in decisions:
+        order = tuple(int(part) for part in one.relation.number.split("."))
+        found.setdefault((one.statement.paper, order), []).append(one)
     parts = [_ERRATA]
     for paper in PAPERS:
         if errata := [found[key] for key in sorted(found) if key[0] == paper.key]:
@@ -65,7 +92,7 @@ def errata_page(claims: Sequence[Claim]) -> str:
     return "".join(parts)
 
 
-def _erratum(claims: Sequence[Claim]) -> str:
+def _erratum(claims: Sequence[Decision]) -> str:
     """Both forms of one erratum, why, and the claims that decide."""
     forms, statements = _forms(claims), {claim.statement.key: claim.statement for claim in claims}
     printed, corrected = (
@@ -81,12 +108,12 @@ def _erratum(claims: Sequence[Claim]) -> str:
     return f"{head}{printed}\n{forms.instead.capitalize()}:\n\n{corrected}\n{why}\n\n{table}"
 
 
-def _forms(claims: Sequence[Claim]) -> Correction:
-    number_of: str = claims[0].relation.number  # type: ignore[union-attr]
-    return next(each for each in claims[0].statement.errata if each.number == number_of)
+def _forms(claims: Sequence[Decision]) -> Correction:
+    number = claims[0].relation.number
+    return next(each for each in claims[0].statement.errata if each.number == number)
 
 
-def _entry(claims: Sequence[Claim]) -> str:
+def _entry(claims: Sequence[Decision]) -> str:
     """One line of the list of contents."""
     forms, numbers = _forms(claims), dict.fromkeys(claim.statement.number for claim in claims)
     kind = {"corrected": "", "true": "; a hypothesis that is not met"}.get(
@@ -100,15 +127,15 @@ def anchor(forms: Correction) -> str:
     return f"erratum-{forms.number.replace('.', '-')}"
 
 
-def _heading(claims: Sequence[Claim]) -> str:
+def _heading(claims: Sequence[Decision]) -> str:
     forms = _forms(claims)
     return f"{forms.number} {forms.title or claims[0].statement.number}"
 
 
-def _deciding_row(claim: Claim) -> str:
-    relation: Erratum = claim.relation  # type: ignore[assignment]
-    values = map(numeral, (relation.printed, relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
-    return f"| {' | '.join((_cell(claim.label), *values, claim.verdict))} |\n"
+def _deciding_row(one: Decision) -> str:
+    relation, verdict = one.relation, "confirmed" if one.verdict == HOLDS else one.verdict
+    numbers = map(numeral, (relation.printed, relation.corrected, one.found, relation.within))
+    return f"| {' | '.join((_cell(one.label), *numbers, verdict))} |\n"
 
 
 def _cell(text: str) -> str:

@@ -18,7 +18,7 @@ class Formula:
     """How far a formula is from what it must equal, and how far it may be.
 
     `decides`: of an erratum, the printed and the corrected form; `printed_gap` is how far the
-    printed one is from the same value, and must be beyond the bound.
+    printed one is from the same value, `value`, and must be beyond the bound.
     """
 
     statement: Statement
@@ -27,6 +27,7 @@ class Formula:
     bound: float
     decides: Erratum | None = None
     printed_gap: float = float("inf")
+    value: float = float("nan")
 
     @classmethod
     def erratum(
@@ -43,7 +44,7 @@ class Formula:
         """A printed formula is wrong and its corrected form right; `number` if it has several errata."""
         forms = correction(statement, float(printed), float(corrected), float(within), number)
         gap, printed_gap = (abs(float(value) - form) for form in (forms.corrected, forms.printed))
-        return cls(statement, title, gap, forms.within, forms, printed_gap)
+        return cls(statement, title, gap, forms.within, forms, printed_gap, float(value))
 
     @property
     def holds(self) -> bool:
