@@ -16,6 +16,14 @@ FOCUS = "#v=2&model=focus-and-dilution"
 LAW = "Page.state.settings[Page.state.model].law"
 
 
+def test_under_adam_a_stage_of_the_theory_is_not_said_of_the_run(visit):
+    said = "TheoryView.stages(Page.run).map((one) => one.say)"
+    theirs = visit("#v=2&model=scan-and-snap&optimiser=reduced").evaluate(said)
+    under_adam = visit("#v=2&model=scan-and-snap&optimiser=adam").evaluate(said)
+    assert theirs[1].startswith("Snapped")
+    assert under_adam == [f"Theory's own flow, not this run. {each}" for each in theirs]
+
+
 @pytest.mark.parametrize("link", [STILL, FOCUS])
 def test_play_advances_and_the_onset_is_marked_before_it_happens(visit, link):
     page = visit(link)
