@@ -94,7 +94,7 @@ const TheoryView = (() => {
     for (const { from, name, say } of STAGES[run.model]) {
       const at = from === "start" ? 0 : when[from];
       if (at >= (made.at(-1)?.at ?? 0) && at < run.times.at(-1)) {
-        const words = isOwn || from === "opened" ? say : `Theory's own flow, not this run. ${say}`;
+        const words = isOwn || from === "opened" ? say : say.replace(/^[^:]*/, "Theory, not this run");
         made.push({ name, say: words, at, predicted: from !== "opened" && from !== "start" });
       }
     }
