@@ -532,7 +532,11 @@ def test_a_result_of_other_libraries_or_texts_or_of_unknown_code_is_left_as_it_i
     flipped(folder / "figure.png")
     before = contents(folder)
     code, printed, _ = called("verify", tmp_path / "results", "--repair")
-    assert (code, "what they depend on has changed" in printed, "0 of 1 records" in printed) == (
+    assert (
+        code,
+        "what its numbers depend on has changed" in printed,
+        "0 of 1 records" in printed,
+    ) == (
         1,
         True,
         True,

@@ -148,8 +148,8 @@ class Asked:
         then, now = self.computation | self.contents, grid.computation | grid.contents
         if changed := changes(then, now):
             raise InputError(
-                f"none of these runs can be repaired, since what their numbers depend on has changed ({changed}). Nothing was "
-                "changed here. Repair where it is as it was, or give the whole `saccade sweep` command again to compute every run again."
+                f"cannot repair: what these numbers depend on has changed ({changed}). Nothing was written. "
+                "Repair where it is unchanged, or give the whole `saccade sweep` command again to compute every run."
             )
         return grid
 

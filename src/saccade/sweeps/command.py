@@ -36,8 +36,8 @@ _OF_WATCHED = (
     "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
 )
 _OTHER_CODE = (
-    "other numbers might replace it, since what they depend on has changed ({changed}). Nothing was "
-    "changed here. Run `saccade {command} --out elsewhere`, or with --replace to write over it."
+    "what its numbers depend on has changed ({changed}). Nothing was written. "
+    "Run `saccade {command} --out elsewhere`, or with --replace to write over this one."
 )
 _OTHER = "of other settings or code"
 _MOST_REASONS = 5
