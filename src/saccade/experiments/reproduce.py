@@ -49,7 +49,7 @@ def reproduce(
         _values_first(asked, settings),
         result_folder(folder, settings, file=own, files=files, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
-        _find_texts(settings)
+        parts = computation() | files
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = (
@@ -59,7 +59,7 @@ def reproduce(
                 if settings == asked.full
                 else "own"
             )
-        record.attrs["computation"] = json.dumps(computation() | files)
+        record.attrs["computation"] = json.dumps(parts)
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         as_designed = asked.name in SYNTHETIC and settings == asked.settings()
