@@ -186,12 +186,14 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_JSON.encode(value).encode()).hexdigest()
 
 
-def changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Where two computations differ, in words; nothing if they are equal."""
+def differences(
+    one: Mapping[str, str], other: Mapping[str, str], words: tuple[str, str] = ("then", "now")
+) -> str:
+    """Of two computations, part by part; nothing if they are equal."""
     return ", ".join(
-        f"{name} was {then.get(name, 'not used')!r}, now {now.get(name, 'not used')!r}"
-        for name in {**then, **now}
-        if then.get(name) != now.get(name)
+        f"{name}: {one.get(name, 'nothing')!r} {words[0]}, {other.get(name, 'nothing')!r} {words[1]}"
+        for name in {**one, **other}
+        if one.get(name) != other.get(name)
     )
 
 

@@ -368,7 +368,7 @@ def test_a_worker_with_other_code_or_another_engine_is_refused(
 ) -> None:
     unit = unit_of(NAME, {"run": experiment(NAME).settings()}, None, None)
     other = computation() | {"compiled C": "other instructions"}
-    refusal = "compiled C was 'other instructions', now .* there"
+    refusal = "compiled C: 'other instructions' on your machine, .* there"
     with pytest.raises(InputError, match=refusal):
         cluster._remote(unit, None, other)
     monkeypatch.setattr(cluster, "computation", lambda own: other)

@@ -77,7 +77,7 @@ def test_runs_without_the_compiled_code_are_other_runs_and_repair_nothing(tmp_pa
     damaged.write_bytes(b"damaged")
     refused = _finished(tmp_path, "-m", "saccade", "verify", path, "--repair")
     assert refused.returncode == 2
-    assert f"(compiled C was '{compiled_code()}', now 'not built')" in refused.stderr
+    assert f"(compiled C: '{compiled_code()}' then, 'not built' now)" in refused.stderr
     assert damaged.read_bytes() == b"damaged"
     damaged.write_bytes(whole)
     resumed = _finished(tmp_path, "-m", "saccade", *asked)

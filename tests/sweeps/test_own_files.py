@@ -208,7 +208,7 @@ def test_a_file_that_only_a_folder_names_is_never_run(
     assert (
         main(["verify", str(sweep), "--repair", "--file", "types.py"]) == 2
     )  # run, since it is named, and found to be another
-    assert "what these numbers depend on has changed (types.py was" in capsys.readouterr().err
+    assert "what these numbers depend on has changed (types.py: " in capsys.readouterr().err
     assert Path("ran").exists()
     mine.write_text(TEXT)
     assert main(["verify", "results", "--repair", "--file", "types.py"]) == 0

@@ -15,7 +15,7 @@ from typing import Any
 
 from saccade.errors import InputError, shortened
 from saccade.experiments import experiment, own_file
-from saccade.identity import changes, computation, contents, digest, identities
+from saccade.identity import computation, contents, differences, digest, identities
 from saccade.records.json_files import json_ready, read_sealed, write_sealed
 from saccade.records.schema import restored_settings
 from saccade.records.store import OtherResultError
@@ -146,7 +146,7 @@ class Asked:
         over = {"/".join(axis.settings): _values(axis) for axis in self.axes}
         grid = Grid(name, config, tuple(axes_of(over, config)), self.keep)
         then, now = self.computation | self.contents, grid.computation | grid.contents
-        if changed := changes(then, now):
+        if changed := differences(then, now):
             raise InputError(
                 f"cannot repair: what these numbers depend on has changed ({changed}). Nothing was written. "
                 "Repair where it is unchanged, or give the whole `saccade sweep` command again to compute every run."

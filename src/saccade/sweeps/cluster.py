@@ -24,7 +24,7 @@ from typing import Any
 
 from saccade.errors import InputError
 from saccade.experiments import own_file
-from saccade.identity import changes, computation
+from saccade.identity import computation, differences
 from saccade.processes import Worker
 from saccade.sweeps.execution import unfinished
 from saccade.sweeps.outcome_file import FAILED, Outcome
@@ -247,10 +247,10 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
 
 def _remote(unit: Unit, memory: int | None, code: dict[str, str]) -> list[Outcome]:
     """Computed there: by a process that this thread of the worker keeps."""
-    if changed := changes(code, computation(own_file(unit.name))):
+    here = computation(own_file(unit.name))
+    if different := differences(code, here, ("on your machine", "there")):
         raise InputError(
-            "a worker of the cluster would compute other numbers. "
-            f"Install there what is installed here: {changed} there."
+            f"a worker of the cluster would compute other numbers ({different}). Install the same there."
         )
     share = _share(memory)
     kept = getattr(_of_thread, "kept", None)

@@ -280,7 +280,7 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
     """Run the experiments of damaged records again; for each, why that cannot be, or nothing."""
     from saccade.experiments import experiment, own_file
     from saccade.experiments.reproduce import reproduce
-    from saccade.identity import changes, computation, user_files
+    from saccade.identity import computation, differences, user_files
     from saccade.records.checksums import damaged_files
     from saccade.records.writing import CHECKSUMS
 
@@ -304,7 +304,7 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
             config: Any = settings_of(about, experiment(name).settings)
             own = name if about.get("file") else ""
             then = parsed_json(about.get("computation", "{}"))
-            if changed := changes(then, computation() | user_files(config, own)):
+            if changed := differences(then, computation() | user_files(config, own)):
                 is_default = not about.get("file") and config == experiment(name).settings()
                 command = (
                     f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
