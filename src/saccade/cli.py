@@ -264,12 +264,13 @@ def _settings_elsewhere(refused: str) -> str:
 
 
 def _env(arguments: list[str]) -> int:
+    from saccade.identity import computation, digest
     from saccade.records.provenance import environment
 
     options = flags(
         arguments, "Print versions and settings, for a bug report.", "saccade env --json", json=JSON
     )
-    facts = environment()
+    facts = environment() | {"identity": digest(computation())[:20]}
     print(
         json.dumps(facts, indent=1)
         if options.json
