@@ -23,17 +23,16 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from saccade.experiments import ANSWERS
 from saccade.lab.errata import anchor
 from saccade.theory.statement import Statement
 from saccade.theory.statements import STATEMENTS
-from saccade.experiments import ANSWERS
 from tools.results_tables import answers_table, table, totals_table
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -138,7 +138,7 @@ def _list(arguments: list[str]) -> int:
 def _reproduce(arguments: list[str]) -> int:
     import tyro
 
-    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
+    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, formulas
     from saccade.lab.errata import errata_page
     from saccade.records.checksums import sealed_folder
 
@@ -271,12 +271,13 @@ def _settings_elsewhere(refused: str) -> str:
 
 
 def _env(arguments: list[str]) -> int:
+    from saccade.identity import computation, digest
     from saccade.records.provenance import environment
 
     options = flags(
         arguments, "Print versions and settings, for a bug report.", "saccade env --json", json=JSON
     )
-    facts = environment()
+    facts = environment() | {"identity": digest(computation())[:20]}
     print(
         json.dumps(facts, indent=1)
         if options.json

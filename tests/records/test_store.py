@@ -35,7 +35,7 @@ from saccade import (
     write_report,
 )
 from saccade.cli import main
-from saccade.experiments.identity import user_files
+from saccade.identity import user_files
 from saccade.records import checksums, expansion, store, writing
 from saccade.records.checksums import damage, damaged_files, file_hash, seal, stranger
 from saccade.records.json_files import write_json
@@ -493,10 +493,10 @@ class Settings:
 def written_result(
     folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: Any
 ) -> None:
-    contents = user_files(settings, options.get("file", ""))
-    with store.result_folder(folder, settings, contents=contents, **options) as unfinished:
+    files = user_files(settings)
+    with store.result_folder(folder, settings, files=files, **options) as unfinished:
         about = with_settings(xr.Dataset(attrs=options), settings).attrs | {
-            "contents": json.dumps(contents)
+            "computation": json.dumps(files)
         }
         write_json(unfinished / "about.json", about)
         write_json(unfinished / "claims.json", claims)

@@ -12,10 +12,17 @@ from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import ANSWERS, EXPERIMENTS, SYNTHETIC, experiment, told_of
-from saccade.experiments.identity import result_identity, user_files
-from saccade.lab.outcome import Outcome
+from saccade.experiments import (
+    ANSWERS,
+    SYNTHETIC,
+    experiment,
+    heading_of,
+    own_file,
+    seconds_of,
+)
+from saccade.identity import computation, user_files
 from saccade.lab.experiment import Experiment, Progress, silent
+from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.store import OtherResultError, check_same_settings, result_folder
 from saccade.records.writing import clear_drafts
@@ -35,42 +42,32 @@ def reproduce(
     The folder appears whole when everything is written. An earlier result with other settings is
     replaced only if `replace`.
     """
-    asked, told = experiment(name), told_of(name)
-    settings, folder, own = (
-        asked.settings() if config is None else config,
-        Path(out) / asked.name,
-        told.pop("file"),
-    )
+    asked, own = experiment(name), own_file(name)
+    settings = asked.settings() if config is None else config
+    folder = Path(out) / asked.name
     with _own_mistakes(own):
-        contents = user_files(
-            settings, own
-        )  # before the work, while code, tables and texts are what will be used
+        files = user_files(settings, own)  # before the work, while they are what will be used
     with (
         _own_mistakes(own),
         _values_first(asked, settings),
-        result_folder(folder, settings, file=own, contents=contents, replace=replace) as unfinished,
-    ):  # before the work: a wrong place is found out at once
-        _find_texts(settings)
-        identity = result_identity(asked.name, settings, contents)
+        # before the work: a wrong place is found out at once
+        result_folder(folder, settings, file=own, files=files, replace=replace) as unfinished,
+    ):
+        parts = computation() | files
         result = asked.run(settings, on_progress)
-        record = result.record
         if asked.full is not None:
-            record.attrs["size"] = (
-                "quick"
-                if settings == asked.settings()
-                else "full"
-                if settings == asked.full
-                else "own"
-            )
-        record.attrs["contents"] = json.dumps(contents)
+            sizes = {"quick": asked.settings(), "full": asked.full}
+            size = next((name for name, one in sizes.items() if one == settings), "own")
+            result.record.attrs["size"] = size
+        result.record.attrs["computation"] = json.dumps(parts)
         if own:
-            record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        told["statement"] = result.answer or told["statement"]
-        outcome = Outcome(asked.name, told["statement"], folder, record, result.claims, as_designed)
-        if not result.answer and settings not in (asked.settings(), asked.full):
-            told["statement"] = own_statement(outcome, settings, asked.settings())
+            result.record.attrs["file"] = own  # so that `saccade verify --repair` finds it
+        is_default = settings == asked.settings() and asked.name in ANSWERS
+        stored = ANSWERS[asked.name]["verdicts"] if is_default else None
+        outcome = Outcome(asked.name, result.answer, folder, result.record, result.claims, stored)
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        result.write(unfinished, told | {"command": by, "identity": identity})
+        about = {"title": asked.question, "statement": result.answer, "command": by}
+        result.write(unfinished, about | heading_of(name))
     return outcome
 
 
@@ -136,7 +133,7 @@ def reproduce_all(
         if in_the_way:
             check_same_settings(out / job.name, settings)
         _find_texts(settings)
-    in_turn = sorted(jobs, key=lambda job: -EXPERIMENTS[job.name].seconds)
+    in_turn = sorted(jobs, key=lambda job: -seconds_of(job.name))
     try:
         with closing(computed(partial(_in_process, out, replace), in_turn, at_once)) as coming:
             for done, outcome in enumerate(coming, 1):

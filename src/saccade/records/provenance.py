@@ -7,6 +7,8 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from saccade.compiled import compiled_code
+
 _OF_EXTRAS = (
     "transformers",
     "safetensors",
@@ -47,6 +49,7 @@ def provenance() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": str(os.cpu_count()),
+        "compiled_c": compiled_code(),
     }
     return machine | versions
 

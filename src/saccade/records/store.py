@@ -135,7 +135,7 @@ def result_folder(
     settings: Any,
     *,
     file: str = "",
-    contents: Mapping[str, str] = _NO_FILES,
+    files: Mapping[str, str] = _NO_FILES,
     replace: bool = False,
 ) -> Iterator[Path]:
     """A folder for the result of an experiment, whole when the block ends, with checksums of all
@@ -145,17 +145,17 @@ def result_folder(
     of the same user's files (name -> hash) gives way; another one only if `replace` says so.
     """
     if not replace:
-        check_same_settings(path, settings, file, contents)
+        check_same_settings(path, settings, file, files)
     with sealed_folder(path) as folder:
         yield folder
         if not replace:
             check_same_settings(
-                path, settings, file, contents
+                path, settings, file, files
             )  # again: another process may have put a result there meanwhile
 
 
 def check_same_settings(
-    folder: Path, settings: Any, file: str = "", contents: Mapping[str, str] = _NO_FILES
+    folder: Path, settings: Any, file: str = "", files: Mapping[str, str] = _NO_FILES
 ) -> None:
     """An error that says what differs, if there is a result of other settings, of another file, or
     of files that have changed.
@@ -174,10 +174,10 @@ def check_same_settings(
             for name in now
             if then.get(name) != now[name]
         ]
-        held = parsed_json(about.get("contents", "{}"))
+        held = parsed_json(about.get("computation", "{}"))
         changed += [
             f"{name} has changed"
-            for name, content in contents.items()
+            for name, content in files.items()
             if held.get(name, content) != content
         ]
         if not changed:
