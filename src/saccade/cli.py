@@ -66,10 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return 2
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        missing = str(error.name).partition(".")[0]
+        if missing not in _EXTRAS:
             raise
         _complain(
-            f"this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
+            f"this needs {missing}, which is not installed: pip install '{_EXTRAS[missing]}' in the folder of Saccade"
         )
         return 2
     except KeyboardInterrupt:

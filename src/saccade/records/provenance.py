@@ -7,6 +7,8 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from saccade import __version__
+
 _OF_EXTRAS = (
     "transformers",
     "safetensors",
@@ -26,7 +28,6 @@ _SETTINGS = (
     "CUDA_VISIBLE_DEVICES",
 )
 _PACKAGES = (
-    "saccade",
     "jax",
     "jaxlib",
     "optax",
@@ -48,7 +49,7 @@ def provenance() -> dict[str, str]:
         "platform": platform.platform(),
         "cores": str(os.cpu_count()),
     }
-    return machine | versions
+    return machine | {"version_saccade": __version__} | versions
 
 
 def environment() -> dict[str, str]:
