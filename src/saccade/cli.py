@@ -66,10 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return 2
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        missing = str(error.name).partition(".")[0]
+        if missing not in _EXTRAS:
             raise
         _complain(
-            f"this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
+            f"this needs {missing}, which is not installed: pip install '{_EXTRAS[missing]}' in the folder of Saccade"
         )
         return 2
     except KeyboardInterrupt:
@@ -316,7 +317,7 @@ def _report(arguments: list[str]) -> int:
             (Path("results"),),
             "records, or folders of results, sweeps or watched runs",
         ),
-        out=(Path, Path("report.html"), "file to write the page to"),
+        out=(Path | None, None, "file to write; default: report.html in this folder"),
         json=JSON,
     )
     unread: list[str] = []
@@ -331,7 +332,7 @@ def _report(arguments: list[str]) -> int:
 def _figure(arguments: list[str]) -> int:
     import tyro
 
-    from saccade.report.column import FORMATS, write_figure
+    from saccade.report.column import FORMATS, is_figure, write_figure
 
     options = flags(
         arguments,
@@ -353,6 +354,11 @@ def _figure(arguments: list[str]) -> int:
         json=JSON,
     )
     out = options.out or Path(f"{Path(options.source).resolve().name}.{options.format}")
+    if options.out is None and out.is_file() and not is_figure(out):
+        raise InputError(
+            f"{out} exists, and `saccade figure` did not draw it; move it away, or name another "
+            "file with --out."
+        )
     figure = write_figure(options.source, out, options.width, options.panels)
     print(json.dumps({"figure": str(figure)}) if options.json else f"figure: {figure}")
     return 0
