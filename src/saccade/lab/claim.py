@@ -102,7 +102,7 @@ class Claim:
     @property
     def verdict(self) -> str:
         names = {condition.name for condition in self.unmet}
-        still_met = self.breaks in {condition.name for condition in self.given} - names
+        still_met = any(one.holds and one.name == self.breaks for one in self.given)
         if still_met or names - {self.breaks}:
             return UNMET
         if self.too_small:
@@ -138,7 +138,7 @@ class Claim:
         if self.verdict == INCONCLUSIVE:
             return f"{INCONCLUSIVE}; {self.too_small}"
         if self.verdict == UNMET:
-            if self.breaks and not self.unmet:
+            if any(one.holds and one.name == self.breaks for one in self.given):
                 return f"{UNMET}: this control breaks nothing, since “{self.breaks}” is met"
             numbers = "agree" if self.agrees else "do not agree"
             if self.too_small:

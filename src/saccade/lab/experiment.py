@@ -153,7 +153,7 @@ class Result:
     panels: list[list[Panel]] = field(default_factory=list)
     caption: str = ""
     tables: dict[str, Rows] = field(default_factory=dict)
-    film: Film | None = None
+    film: dict[str, Any] | None = None
     left_out: list[str] = field(default_factory=list)  # a sentence for each claim not formed
     extra_numbers: dict[str, float] = field(default_factory=dict)
 
@@ -178,7 +178,7 @@ class Result:
         write_json(folder / "claims.json", [claim.as_dict() for claim in self.claims])
         write_json(folder / "panels.json", panels)
         if self.film is not None:
-            write_json(folder / "film.json", made_film(self.film))
+            write_json(folder / "film.json", self.film)
         for name, rows in ({"table": table_rows(panels)} | self.tables).items():
             columns = list(dict.fromkeys(column for row in rows for column in row))
             write_csv(folder / f"{name}.csv", rows, columns)
@@ -276,8 +276,13 @@ class Lab:
         self.found.tables[name] = list(rows)
 
     def film(self, film: Film) -> None:
-        """Attention as it moves, for the first screen of the report."""
-        self.found.film = film
+        """Attention as it moves, for the first screen of the report. A film that cannot be made
+        does not cost a finished run.
+        """
+        try:
+            self.found.film = made_film(film)
+        except InputError as error:
+            self.leave_out(f"The film is left out: {error}")
 
     def leave_out(self, sentence: str) -> None:
         """Say what cannot be claimed, and why; the caption repeats it."""
