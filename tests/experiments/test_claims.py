@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.experiments import ANSWERS, EXPERIMENTS, experiment
+from saccade.experiments import experiment
 from saccade.lab.claim import FAILS, HOLDS, UNMET
 from saccade.lab.relation import centre
 from saccade.observe.fits import Interval
