@@ -57,15 +57,13 @@ guessing = case.near(
     within=1e-5,
 )
 
-# %% Second, a conjecture that is wrong. We know it by now, so `fails` is what we expect and the
-# claim guards it.
+# %% Second, a conjecture that is wrong.
 same = case.near(
     rates,
     "attention on common tokens, fast decoder against slow",
     fast,
     slow,
     within=0.02,
-    expected="fails",
 )
 
 # %% Third, a statement that this run cannot test: it is about contexts so long that sampling does
@@ -86,5 +84,4 @@ claims = [guessing, same, untested]
 for claim in claims:
     print(f"{claim.verdict_says:50} {claim.title}: {claim.says}")
 saccade.save_record(record, out / "add_a_claim.zarr", claims=claims)
-assert [claim.verdict for claim in claims] == ["holds", "fails", "outside"]
-assert not any(claim.is_surprise for claim in claims)
+assert [claim.verdict for claim in claims] == ["holds", "fails", "assumptions not met"]
