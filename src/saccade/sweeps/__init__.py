@@ -6,7 +6,7 @@ resumable.
 | `axes.py`         | what is swept: `lr_attention=0.5,1,2`, `ratio=1..10:log8`                      |
 | `grid.py`         | every run of a sweep: its settings, its place on the axes, its identity        |
 | `asked.py`        | what was asked for in a folder, read without running anything                  |
-| `units.py`        | runs that are computed together in one call                                    |
+| `units.py`        | one run as a unit of work                                                       |
 | `execution.py`    | one unit computed, whatever comes of it                                        |
 | `processes.py`    | units over processes of this machine                                           |
 | `cluster.py`      | units over a Dask cluster                                                      |

@@ -26,9 +26,8 @@ from saccade.errors import InputError
 from saccade.experiments import own_file
 from saccade.identity import computation, differences
 from saccade.processes import Worker
-from saccade.sweeps.execution import unfinished
 from saccade.sweeps.outcome_file import FAILED, Outcome
-from saccade.sweeps.processes import outcomes_of
+from saccade.sweeps.processes import outcome_of
 from saccade.sweeps.units import Unit
 
 _CONNECT = 10.0  # seconds for a scheduler to answer
@@ -48,8 +47,8 @@ class _LostError(Exception):
 
 def on_cluster(
     units: Sequence[Unit], cluster: Any, n_workers: int, memory: int | None
-) -> Iterator[list[Outcome]]:
-    """Outcomes of each unit, as they come.
+) -> Iterator[Outcome]:
+    """The outcome of each unit, as they come.
 
     `cluster`: a scheduler's address, a cluster object of Dask's, or `local` for `n_workers`
     processes here. `memory`: bytes for all processes of one Dask worker; None: what that worker was
@@ -66,9 +65,9 @@ def on_cluster(
                 if is_first:
                     _warn_if_open(client.scheduler.address)
                 is_first = False
-                for number, outcomes in _answers(client, waiting, memory):
+                for number, outcome in _answers(client, waiting, memory):
                     del waiting[number]
-                    yield outcomes
+                    yield outcome
 
 
 def _warn_if_open(address: str) -> None:
@@ -180,8 +179,8 @@ def _close(client: Any) -> None:
 
 def _answers(
     client: Any, units: dict[int, Unit], memory: int | None
-) -> Iterator[tuple[int, list[Outcome]]]:
-    """Number and outcomes of each unit. Only a few are with the cluster at a time, more when it
+) -> Iterator[tuple[int, Outcome]]:
+    """Number and outcome of each unit. Only a few are with the cluster at a time, more when it
     grows.
     """
     numbers = iter(list(units))
@@ -198,8 +197,7 @@ def _answers(
             number = done.get(timeout=_COUNT)
         except queue.Empty:
             continue
-        outcomes = _outcomes(sent.pop(number), units[number])
-        yield number, outcomes
+        yield number, _outcome(sent.pop(number), units[number])
 
 
 class _Threads:
@@ -224,7 +222,7 @@ def _sent(client: Any, unit: Unit, memory: int | None) -> Any:
     return client.submit(_remote, unit, memory, computation(own_file(unit.name)), pure=False)
 
 
-def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
+def _outcome(future: Any, unit: Unit) -> Outcome:
     from distributed import KilledWorker
 
     try:
@@ -235,7 +233,7 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
         reason = (
             "the workers that tried it were lost one after the other; it may take too much memory"
         )
-        return [unfinished(identity, FAILED, reason, 0.0) for identity in unit.identities]
+        return Outcome(unit.identity, FAILED, reason, 0.0)
     except (Exception, CancelledError) as error:
         if future.status != "error":
             raise _LostError from None
@@ -245,7 +243,7 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
         ) from None
 
 
-def _remote(unit: Unit, memory: int | None, code: dict[str, str]) -> list[Outcome]:
+def _remote(unit: Unit, memory: int | None, code: dict[str, str]) -> Outcome:
     """Computed there: by a process that this thread of the worker keeps."""
     here = computation(own_file(unit.name))
     if different := differences(code, here, ("on your machine", "there")):
@@ -279,14 +277,14 @@ class _Kept:
         self._end = threading.Timer(_IDLE, self._stop)
         _all_kept.add(self)
 
-    def run(self, unit: Unit) -> list[Outcome]:
+    def run(self, unit: Unit) -> Outcome:
         self._end.cancel()
         with self._lock:
-            outcomes = outcomes_of(self._worker, unit)
+            outcome = outcome_of(self._worker, unit)
         self._end = threading.Timer(_IDLE, self._stop)
         self._end.daemon = True
         self._end.start()
-        return outcomes
+        return outcome
 
     def close(self) -> None:
         """For good, also a unit that is being computed."""

@@ -409,7 +409,7 @@ def _say_plan(grid: Grid, folder: SweepFolder, options: Any, progress: Progress)
     if refused and refused[0].startswith(KEEP_MISTAKE):  # as the sweep itself would say
         raise InputError(refused[0])
     if options.json:
-        seconds = {"calls": found.n_units, "seconds": found.total, "refused": refused}
+        seconds = {"seconds": found.total, "refused": refused}
         print(json.dumps({"runs": grid.n_runs, "to_do": found.n_runs, **seconds}, indent=1))
     else:
         print(_plan_sentence(grid, found, means.n_workers))
@@ -420,9 +420,10 @@ def _say_plan(grid: Grid, folder: SweepFolder, options: Any, progress: Progress)
 
 def _plan_sentence(grid: Grid, found: Estimate, n_workers: int) -> str:
     done = grid.n_runs - found.n_runs
-    together = f" in {found.n_units} calls" if found.n_units < found.n_runs else ""
     takes = f"about {_time(found.total)} with {n_workers} processes ({found.start:.1f} s to start, {found.unit:.3g} s a call)"
-    return f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do{together}: {takes}. Nothing was written."
+    return (
+        f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do: {takes}. Nothing was written."
+    )
 
 
 def _time(seconds: float) -> str:

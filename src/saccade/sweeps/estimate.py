@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from saccade.processes import Worker
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED
-from saccade.sweeps.processes import outcomes_of
+from saccade.sweeps.processes import outcome_of
 from saccade.sweeps.sweep import Means
 from saccade.sweeps.units import units_of
 
@@ -23,7 +23,6 @@ class Estimate:
     """
 
     n_runs: int
-    n_units: int
     start: float
     unit: float
     total: float
@@ -38,14 +37,8 @@ def estimate(
 ) -> Estimate:
     """Time a few units in one process. Nothing is written."""
     if not runs:
-        return Estimate(0, 0, 0.0, 0.0, 0.0)
-    units = units_of(
-        grid.name,
-        grid.runs,
-        {run.identity for run in runs},
-        keep=grid.keep,
-        time_limit=means.time_limit,
-    )
+        return Estimate(0, 0.0, 0.0, 0.0)
+    units = units_of(grid, runs, means.time_limit)
     chosen = [
         units[place] for place in sorted({0, len(units) // 2, len(units) - 1})
     ]  # the first is timed twice: it also starts
@@ -54,11 +47,8 @@ def estimate(
     try:
         for number, unit in enumerate([chosen[0], *chosen]):
             started = time.perf_counter()
-            refused += [
-                outcome.reason
-                for outcome in outcomes_of(worker, unit)
-                if outcome.status in UNFINISHED
-            ]
+            outcome = outcome_of(worker, unit)
+            refused += [outcome.reason] if outcome.status in UNFINISHED else []
             took.append(time.perf_counter() - started)
             on_progress((number + 1) / (len(chosen) + 1))
     finally:
@@ -67,4 +57,4 @@ def estimate(
     start = max(0.0, took[0] - took[1])
     busy = min(means.n_workers, len(units))
     total = start + each * -(-len(units) // busy)
-    return Estimate(len(runs), len(units), start, each, total, tuple(dict.fromkeys(refused)))
+    return Estimate(len(runs), start, each, total, tuple(dict.fromkeys(refused)))

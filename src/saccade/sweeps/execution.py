@@ -27,7 +27,7 @@ KEEP_MISTAKE = (
 
 _DEFINITIONS = {
     "share_of_claims_holding": "claims that hold over those that hold or fail, controls left out; missing where most do neither",
-    "claims_outside": "claims that neither hold nor fail, outside their assumptions or too small to tell",
+    "claims_undecided": "claims that neither hold nor fail",
 }
 
 
@@ -35,34 +35,17 @@ class OutOfTimeError(Exception):
     """The time of a run is over."""
 
 
-def execute(unit: Unit) -> list[Outcome]:
-    """Outcomes of the unit's runs, in their order. If a call for several runs fails, each is tried
-    alone, to tell which it was.
-    """
+def execute(unit: Unit) -> Outcome:
+    """The outcome of the unit's run."""
     started = time.perf_counter()
     try:
-        experiment(unit.name)  # loaded before the clock: what a process loads is not a run's time
+        asked = experiment(unit.name)  # before the clock: what a process loads is not a run's time
         started = time.perf_counter()
-        results = _results(unit, _until(unit.seconds))
-        each = (time.perf_counter() - started) / len(results)
-        return [_finished(unit, number, result, each) for number, result in enumerate(results)]
+        result = asked.run(asked.settings(**unit.settings), _until(unit.seconds))
+        return _finished(unit, result, started)
     except Exception as error:  # anything a run raises is its outcome
-        if len(unit.identities) > 1:
-            return [outcome for alone in unit.alone() for outcome in execute(alone)]
         status = TIMED_OUT if isinstance(error, OutOfTimeError) else FAILED
-        return [
-            unfinished(unit.identities[0], status, _reason(error), time.perf_counter() - started)
-        ]
-
-
-def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outcome:
-    return Outcome(identity, status, reason, seconds, (identity,))
-
-
-def _results(unit: Unit, on_progress: Callable[[float], None]) -> list[Result]:
-    asked = experiment(unit.name)
-    several = [asked.settings(**settings) for settings in unit.settings]
-    return [asked.run(settings, on_progress) for settings in several]
+        return Outcome(unit.identity, status, _reason(error), time.perf_counter() - started)
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:
@@ -76,22 +59,15 @@ def _until(seconds: float | None) -> Callable[[float], None]:
     return on_progress
 
 
-def _finished(unit: Unit, number: int, result: Result, seconds: float) -> Outcome:
-    started, record = time.perf_counter(), result.record
+def _finished(unit: Unit, result: Result, started: float) -> Outcome:
+    record = result.record
     whole = _with_measures(result)
     kept = whole if unit.keep is None else _kept(whole, unit.keep)
     lost = int((record.stop_reason == "diverged").sum()) if "stop_reason" in record else 0
     reason = f"{lost} of {record.stop_reason.size} trajectories left all bounds" if lost else ""
-    seconds += time.perf_counter() - started  # its claims and headline numbers are part of a run
     kept.attrs = {name: kept.attrs[name] for name in ("config", "settings") if name in kept.attrs}
-    return Outcome(
-        unit.identities[number],
-        DIVERGED if lost else FINISHED,
-        reason,
-        seconds,
-        unit.identities,
-        packed(kept),
-    )
+    status, seconds = DIVERGED if lost else FINISHED, time.perf_counter() - started
+    return Outcome(unit.identity, status, reason, seconds, packed(kept))
 
 
 def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
@@ -116,7 +92,7 @@ def _with_measures(result: Result) -> xr.Dataset:
     numbers["share_of_claims_holding"] = (
         sum(decided) / len(decided) if 2 * len(decided) >= len(asking) > 0 else np.nan
     )
-    numbers["claims_outside"] = sum(claim.verdict in UNDECIDED for claim in found)
+    numbers["claims_undecided"] = sum(claim.verdict in UNDECIDED for claim in found)
     own = {
         (f"final_{key}" if key in record.variables else key): _scalar(value, key)
         for key, value in numbers.items()

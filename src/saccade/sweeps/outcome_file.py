@@ -48,20 +48,16 @@ class Outcome:
     status: str
     reason: str
     seconds: float
-    company: tuple[
-        str, ...
-    ]  # identities of all runs computed in the same call: their last bits may depend on it
     record: Any = None  # an xarray.Dataset, or what `packed` made of one
 
     def entry(self) -> dict[str, Any]:
-        """Everything but the record, as the manifest lists it; a company by its first run."""
-        about = {
+        """Everything but the record, as the manifest lists it."""
+        return {
             "run": self.identity,
             "status": self.status,
             "reason": self.reason,
             "seconds": round(self.seconds, 6),
         }
-        return about if len(self.company) == 1 else about | {"with": self.company[0]}
 
 
 def packed(record: xr.Dataset) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -135,11 +131,10 @@ def read_outcomes(
         check_archive(path, path)
         with zipfile.ZipFile(path) as archive:
             header = parsed_json(archive.read(_HEADER), _SHAPE)
-            together = companies(header["runs"])
             for number, entry in enumerate(header["runs"]):
                 if wanted is None or entry["run"] in wanted:
                     layout = None if entry["layout"] is None else header["layouts"][entry["layout"]]
-                    outcome = _outcome(archive, number, entry, layout, together)
+                    outcome = _outcome(archive, number, entry, layout)
                     yield (
                         outcome
                         if as_packed or outcome.record is None
@@ -153,20 +148,11 @@ def read_outcomes(
         ) from None
 
 
-def companies(entries: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Runs that were computed in one call, in its order, by the first of them."""
-    found: dict[str, list[str]] = {}
-    for entry in entries:
-        found.setdefault(entry.get("with", entry["run"]), []).append(entry["run"])
-    return {first: tuple(runs) for first, runs in found.items()}
-
-
 def _outcome(
     archive: zipfile.ZipFile,
     number: int,
     entry: dict[str, Any],
     layout: dict[str, Any] | None,
-    together: dict[str, tuple[str, ...]],
 ) -> Outcome:
     record = None
     if layout is not None:
@@ -176,10 +162,7 @@ def _outcome(
             "attrs": entry["attrs"],
         }
         record = about, _arrays(archive.read(f"{number}.values"), layout["arrays"])
-    company = together[entry.get("with", entry["run"])]
-    return Outcome(
-        entry["run"], entry["status"], entry["reason"], entry["seconds"], company, record
-    )
+    return Outcome(entry["run"], entry["status"], entry["reason"], entry["seconds"], record)
 
 
 def _arrays(content: bytes, layout: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -1,5 +1,4 @@
-"""Find what is damaged or missing in a sweep's folder, and rerun just that, grouped as before, to
-the same bits.
+"""Find what is damaged or missing in a sweep's folder, and rerun just that, to the same bits.
 
 Results are written again only when every run is there that was there before, and only by the same
 code from the same settings.
@@ -16,9 +15,9 @@ from saccade.records.checksums import damaged_files
 from saccade.records.writing import CHECKSUMS
 from saccade.sweeps.asked import FILE, Asked
 from saccade.sweeps.folder import SweepFolder
-from saccade.sweeps.outcome_file import UNFINISHED, Outcome, companies
+from saccade.sweeps.outcome_file import UNFINISHED, Outcome
 from saccade.sweeps.sweep import Means, do, missing, write_results
-from saccade.sweeps.units import unit_of, units_of
+from saccade.sweeps.units import units_of
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,7 @@ def repair(
         grid = asked.grid(file)
         before, file_of = dict(folder.entries), dict(folder.file_of)
         folder.forget([Path(name).name for name in found.files if name.startswith("runs/")])
-        configs = {run.identity: run.config for run in missing(grid, folder)}
-        together = companies([before[run] for run in found.runs if run in configs]).values()
-        units = [
-            unit_of(grid.name, {run: configs.pop(run) for run in runs}, grid.keep, means.time_limit)
-            for runs in together
-        ]
-        units += units_of(
-            grid.name, grid.runs, configs, keep=grid.keep, time_limit=means.time_limit
-        )
+        units = units_of(grid, missing(grid, folder), means.time_limit)
         reasons: list[str] = []
 
         def is_kept(outcome: Outcome) -> bool:

@@ -147,15 +147,7 @@ def run_sweep(
             folder.path, {run.identity for run in grid.runs}, folder.entries, any_runs=replace
         )
         folder.forget(folder.lost())
-        wanted = {run.identity for run in missing(grid, folder, retry_failed)}
-        apart = (
-            {run for run, entry in folder.entries.items() if "with" not in entry}
-            if retry_failed
-            else ()
-        )
-        units = units_of(
-            grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit, apart=apart
-        )
+        units = units_of(grid, missing(grid, folder, retry_failed), means.time_limit)
         do(units, folder, means, on_progress, _check_of(grid, show))
         return write_results(grid, folder, show, on_gathering)
 
@@ -189,28 +181,24 @@ def do(
     is kept.
     """
     held: list[Outcome] = []
-    n_runs = sum(len(unit.identities) for unit in units)
-    n_done, size, written = 0, 0, time.monotonic()
+    size, written = 0, time.monotonic()
     try:
-        for outcomes in _computed(units, means):
-            mistake = next(
-                (found.reason for found in outcomes if found.reason.startswith(KEEP_MISTAKE)), None
-            )
-            if mistake is not None:  # all runs would fail for it, after all their computing
-                raise InputError(mistake)
-            held += filter(is_kept, outcomes)
-            check(outcomes[0])
-            n_done += len(outcomes)
-            size += _size(outcomes)
+        for done, outcome in enumerate(_computed(units, means), 1):
+            if outcome.reason.startswith(KEEP_MISTAKE):
+                raise InputError(outcome.reason)  # all runs would fail for it, after all their work
+            held += [outcome] if is_kept(outcome) else []
+            check(outcome)
+            if outcome.record is not None:
+                size += sum(array.nbytes for array in outcome.record[1].values())
             if time.monotonic() - written > _COMMIT_EVERY or size > _MOST_HELD:
                 folder.commit(held)
                 held, size, written = [], 0, time.monotonic()
-            on_progress(n_done / n_runs)
+            on_progress(done / len(units))
     finally:
         folder.commit(held)
 
 
-def _computed(units: Sequence[Unit], means: Means) -> Iterator[list[Outcome]]:
+def _computed(units: Sequence[Unit], means: Means) -> Iterator[Outcome]:
     if not units:
         return iter(())
     if means.cluster is None:
@@ -221,15 +209,6 @@ def _computed(units: Sequence[Unit], means: Means) -> Iterator[list[Outcome]]:
         None if means.memory is None else means.memory_bytes
     )  # the default of this machine is not that of others
     return on_cluster(units, means.cluster, means.n_workers, memory)
-
-
-def _size(outcomes: list[Outcome]) -> int:
-    return sum(
-        array.nbytes
-        for outcome in outcomes
-        if outcome.record is not None
-        for array in outcome.record[1].values()
-    )
 
 
 def write_results(
