@@ -163,7 +163,10 @@ def of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attention
         }
         quiet = {"is_causal": False, "training": False, "dropout_p": 0.0}
         settings = {
-            name: _in_type(value, dtype) for name, value in (call | changed | quiet).items()
+            name: value.detach().to(dtype)
+            if isinstance(value, Tensor) and value.is_floating_point()
+            else value
+            for name, value in (call | changed | quiet).items()
         }
         made, asked_for = F.multi_head_attention_forward(**settings)
         weights = cast(Tensor, asked_for)
@@ -260,14 +263,6 @@ def _with_mask(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
-
-
-def _in_type(value: Any, dtype: torch.dtype) -> Any:
-    return (
-        value.detach().to(dtype)
-        if isinstance(value, Tensor) and value.is_floating_point()
-        else value
-    )
 
 
 def _from_scores(

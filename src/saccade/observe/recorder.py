@@ -172,7 +172,10 @@ class Recorder:
         self._tokens = LayerTokens(self._model, self._probe, _counted(text, self._probe))
         self._counting = time.perf_counter() - started  # s
         self.guard = Guard()
-        self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
+        self._is_first_rank = (
+            not (torch.distributed.is_available() and torch.distributed.is_initialized())
+            or torch.distributed.get_rank() == 0
+        )
         if not isinstance(out, str | Path | None) or "\0" in str(out):
             raise InputError(
                 f"`out` must be a new folder, or None to keep everything in memory; got {shortened(out)}."
@@ -542,7 +545,3 @@ def _checked_loss(loss: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, numbers.Real):
         raise InputError(f"`loss` must be one number; got {shortened(loss)}.")
     return float(number)
-
-
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -226,21 +226,19 @@ def _drawing(figure: Figure, told: dict[str, Any], run: _Run) -> Callable[[float
         begun = [
             one["say"]
             for one in told["look"]
-            if "visitor" not in one and _begin(one, run.marks) <= now
+            if "visitor" not in one
+            and (
+                0.0
+                if one["from"] == "start"
+                else run.marks.get(one["from"], np.inf) * one.get("times", 1)
+            )
+            <= now
         ]
         caption.set_text(begun[-1])
         for part in parts:
             part(place)
 
     return draw
-
-
-def _begin(sentence: dict[str, Any], marks: dict[str, float]) -> float:
-    return (
-        0.0
-        if sentence["from"] == "start"
-        else marks.get(sentence["from"], np.inf) * sentence.get("times", 1)
-    )
 
 
 def _colours(told: dict[str, Any], row: int) -> list[str]:

@@ -64,7 +64,9 @@ def json_ready(value: Any, missing: Callable[[float], Any] = lambda number: None
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, _text(value))
+    write_text(
+        path, json.dumps(json_ready(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    )
 
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
@@ -142,10 +144,6 @@ def _in_a_sentence(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValueError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-
-
-def _text(value: Any) -> str:
-    return json.dumps(json_ready(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _lines(value: Mapping[str, Any]) -> str:

@@ -291,7 +291,11 @@ def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
     """What Saccade wrote below a folder: its checksums tell, or, if those are lost, what else it
     writes. Hidden ones are drafts.
     """
-    names = [path for path in below(folder, []) if not _is_hidden(path.parent, folder)]
+    names = [
+        path
+        for path in below(folder, [])
+        if not any(part.startswith(".") for part in path.parent.relative_to(folder).parts)
+    ]
     found = {
         path.parent for path in names if path.name in (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata")
     }
@@ -323,10 +327,6 @@ def _parts(places: set[Path]) -> set[Path]:
     return parts | {
         path for path in named if path.parent in places or not unlisted.isdisjoint(path.parents)
     }
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _read_zarr(folder: Path) -> xr.Dataset:
@@ -411,7 +411,12 @@ def _check_claimed(
     check_expansion(
         folder, n_stored, claimed
     )  # and files that are larger than what they are to hold
-    n_chunks = sum(_n_chunks(about) for about in arrays.values())
+    n_chunks = sum(
+        math.prod(
+            (-(-size // chunk) for size, chunk in zip(about["shape"], about["chunks"], strict=True))
+        )
+        for about in arrays.values()
+    )
     if n_chunks > _ANY_CHUNKS + RATIO * len(sizes):
         raise InputError(
             f"{folder} was refused: it has {len(sizes):,} files, but would be read in {n_chunks:,} chunks."
@@ -439,12 +444,6 @@ def _item_size(about: Mapping[str, Any]) -> int:
         return _POINTER if about["filters"] else np.dtype(about["dtype"]).itemsize
     except TypeError:
         raise InputError(f"{shortened(about['dtype'])} is not a type of numbers.") from None
-
-
-def _n_chunks(about: Mapping[str, Any]) -> int:
-    return math.prod(
-        -(-size // chunk) for size, chunk in zip(about["shape"], about["chunks"], strict=True)
-    )
 
 
 def _blosc_size(start: bytes) -> int:

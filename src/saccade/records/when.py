@@ -362,7 +362,7 @@ def _sentence(who: str, first: str, events: list[HeadEvent]) -> str:
 
 def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
     if event.name == "froze":
-        return f"froze at about step {_short(event.step)}"
+        return f"""froze at about step {(f"{float(f'{event.step:.2g}'):.0f}" if event.step >= 1 else f"{event.step:.1g}")}"""
     if event.name == "uneven":
         return (
             f"no longer so at step {event.step:.0f}"
@@ -370,7 +370,7 @@ def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
             else ""
         )
     at_place = event.name in PLACE_NAMES
-    value = f" ({_decimal(event.value)} of its attention)" if at_place else ""
+    value = f" ({f'{event.value:.2f}'.removeprefix('0')} of its attention)" if at_place else ""
     if np.isnan(event.before):
         return f"{_FROM_THE_START[event.name]} from its first observation{value}"
     return f"{_WORDS[event.name]}{' again' if is_again else ''} at step {event.step:.0f}{value}"
@@ -478,12 +478,3 @@ def _of_noise(record: xr.Dataset) -> list[str]:
     if not is_known or any(np.isfinite(_error(record, name)).any() for name in measures):
         return []
     return ["The probe has one sequence, so the noise is unknown and every crossing counts."]
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.2f}".removeprefix("0")
-
-
-def _short(step: float) -> str:
-    """Two digits: it lies between two observations."""
-    return f"{float(f'{step:.2g}'):.0f}" if step >= 1 else f"{step:.1g}"

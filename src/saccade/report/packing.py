@@ -99,7 +99,7 @@ def _mode(array: NDArray[np.float64], log: bool) -> str:
     if np.isinf(array).any():
         return "float32"
     if log and lowest > 0:
-        return "log16" if _fits_log(lowest, largest) else "float32"
+        return "log16" if np.log10(largest / lowest) <= _MOST_DECADES else "float32"
     return (
         "linear16"
         if (lowest >= 0 and largest <= 1) or largest <= _OUTLIER * _median_size(known)
@@ -111,10 +111,6 @@ def _median_size(known: NDArray[np.float64]) -> float:
     """Median size of what is not zero."""
     sizes = np.abs(known[known != 0])
     return float(np.median(sizes)) if sizes.size else 0.0
-
-
-def _fits_log(lowest: float, largest: float) -> bool:
-    return np.log10(largest / lowest) <= _MOST_DECADES
 
 
 def _range(array: NDArray[np.float64]) -> tuple[float, float]:

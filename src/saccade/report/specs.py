@@ -204,7 +204,9 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     short = (
         "" if len(told) > _LONGEST_TITLE or told.startswith("the same") else told
     )  # as what, the chart before it need not say
-    caption = "" if short else _named(name, told)
+    caption = (
+        "" if short else f"{name.replace('_', ' ')} {told}" if told.startswith("of ") else told
+    )
     if "token" in shown and _is_by_role(record):
         caption = _with(caption, _TOKENS)
     times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
@@ -397,11 +399,6 @@ def _capital(words: str) -> str:
 def sentence(words: str) -> str:
     """A definition as it stands on a page."""
     return f"{_capital(words)}." if words and words[-1] not in ".!?" else _capital(words)
-
-
-def _named(name: str, definition: str) -> str:
-    """A definition that can stand alone: `of the batch` says nothing without `loss`."""
-    return f"{name.replace('_', ' ')} {definition}" if definition.startswith("of ") else definition
 
 
 def _without_curve(name: str, definition: str) -> str:

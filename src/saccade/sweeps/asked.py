@@ -143,7 +143,12 @@ class Asked:
             )
         name = own_file(named) if self.file else self.name
         config: Any = restored_settings(self.config, experiment(name).settings)
-        over = {"/".join(axis.settings): _values(axis) for axis in self.axes}
+        over = {
+            "/".join(axis.settings): list(axis.values)
+            if len(axis.settings) > 1
+            else [value for (value,) in axis.values]
+            for axis in self.axes
+        }
         grid = Grid(name, config, tuple(axes_of(over, config)), self.keep)
         then, now = self.computation | self.contents, grid.computation | grid.contents
         if changed := differences(then, now):
@@ -176,7 +181,3 @@ def _axes(told: list[dict[str, Any]]) -> tuple[Axis, ...]:
 
 def _keep(told: list[Any] | None) -> tuple[str, ...] | None:
     return None if told is None else tuple(map(str, told))
-
-
-def _values(axis: Axis) -> list[Any]:
-    return list(axis.values) if len(axis.settings) > 1 else [value for (value,) in axis.values]

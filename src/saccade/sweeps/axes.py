@@ -91,7 +91,7 @@ def _axis(names: Any, values: Any, config: Any) -> Axis:
     settings = tuple(
         _setting(name, config) for name in (names.split("/") if isinstance(names, str) else names)
     )
-    kinds = [_kind(config, setting) for setting in settings]
+    kinds = [typing.get_type_hints(type(config))[setting] for setting in settings]
     places = (
         _written(values, kinds, settings)
         if isinstance(values, str)
@@ -113,18 +113,13 @@ def _setting(name: str, config: Any) -> str:
     )
 
 
-def _kind(config: Any, setting: str) -> Any:
-    """The type of one swept value: of a setting that lists values, the type of one of them."""
-    return typing.get_type_hints(type(config))[setting]
-
-
 def _given(values: Any, kinds: list[Any], settings: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """Values from Python: a list for one setting, a list of tuples for linked ones."""
     if not is_list_like(values):
         raise InputError(f"`{'/'.join(settings)}` must list its values; got {shortened(values)}.")
     rows = [
         tuple(value) if len(settings) > 1 and is_list_like(value) else (value,)
-        for value in _plain(values)
+        for value in (values.tolist() if hasattr(values, "tolist") else list(values))
     ]
     for row in rows:
         if len(row) != len(settings):
@@ -138,10 +133,6 @@ def _given(values: Any, kinds: list[Any], settings: tuple[str, ...]) -> list[tup
         )
         for row in rows
     ]
-
-
-def _plain(values: Any) -> list[Any]:
-    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _written(text: str, kinds: list[Any], settings: tuple[str, ...]) -> list[tuple[Any, ...]]:

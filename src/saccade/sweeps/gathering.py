@@ -178,16 +178,11 @@ def gathered(
     about = {
         "dynamics": f"sweep of {grid.title}",
         "command": grid.command,
-        "config": _settings(grid),
+        "config": json.dumps(json_ready(asdict(grid.config), str)),
         "computation": json.dumps(grid.computation | grid.contents),
     }
     dataset.attrs |= about | provenance()
     return dataset
-
-
-def _settings(grid: Grid) -> str:
-    """Settings of every run but for those that are swept."""
-    return json.dumps(json_ready(asdict(grid.config), str))
 
 
 _OF_RUNS = {
@@ -276,15 +271,11 @@ def _axis_names(grid: Grid) -> list[str]:
     one: `ratios` -> `ratio`.
     """
     return [
-        _singular(axis.name)
+        axis.name.removesuffix("s")
         if isinstance(axis.values[0][0], tuple) and len(axis.values[0][0]) == 1
         else axis.name
         for axis in grid.axes
     ]
-
-
-def _singular(name: str) -> str:
-    return name.removesuffix("s")
 
 
 def _without_lists(values: list[Any]) -> list[Any]:

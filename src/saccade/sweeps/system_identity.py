@@ -163,7 +163,7 @@ class _Reached:
         own = {
             name: part
             for name, part in parts.items()
-            if not _is_dunder(name) or isinstance(part, FunctionType)
+            if not (name.startswith("__") and name.endswith("__")) or isinstance(part, FunctionType)
         }
         return [value.__qualname__, [self.told(base) for base in value.__bases__], self.told(own)]
 
@@ -286,7 +286,3 @@ def _names_of(code: CodeType) -> set[str]:
     return {*code.co_names}.union(
         *(_names_of(inner) for inner in code.co_consts if isinstance(inner, CodeType))
     )
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")

@@ -123,7 +123,7 @@ def _ranked(tally: Tally, tokeniser: Tokeniser, n_vocab: int | None) -> Ranked:
     names = tokeniser.names()
     count, first = (
         np.append(values[: len(names)], np.full(max(0, len(names) - len(values)), fill))
-        for values, fill in _both(tally)
+        for values, fill in ((tally.count, 0), (tally.first, _NEVER))
     )
     order = np.lexsort((first, -count))
     if tokeniser.has_unknown:
@@ -138,10 +138,6 @@ def _ranked(tally: Tally, tokeniser: Tokeniser, n_vocab: int | None) -> Ranked:
     if not (cut or tokeniser.has_unknown or unknown >= 0):
         return Ranked([names[number] for number in kept], count[kept], _ranks(len(names), kept, 0))
     return _with_unknown(names, count, first, kept)
-
-
-def _both(tally: Tally) -> tuple[tuple[NDArray[np.int64], int], tuple[NDArray[np.int64], int]]:
-    return (tally.count, 0), (tally.first, _NEVER)
 
 
 def _with_unknown(

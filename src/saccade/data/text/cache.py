@@ -74,7 +74,9 @@ def content_hash(files: Sequence[Path]) -> str:
 
 
 def corpus_key(content: str, settings: dict[str, Any]) -> str:
-    return _digest([content, settings])
+    return hashlib.blake2b(
+        json.dumps([content, settings], sort_keys=True).encode(), digest_size=16
+    ).hexdigest()
 
 
 def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
@@ -135,7 +137,3 @@ def _stats(files: Sequence[Path]) -> tuple[tuple[str, int, int, int, int], ...]:
         (str(path), stat.st_size, stat.st_dev, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns))
         for path, stat in facts
     )
-
-
-def _digest(facts: Any) -> str:
-    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -43,7 +43,15 @@ def classes_of_corpus(
         _law(corpus, query, nexts, window)
         for query, nexts in _shared_out(corpus, queries, n_next).items()
     ]
-    rates = np.concatenate([_sharpened(law) if sharp else law.context for law in laws])
+    rates = np.concatenate(
+        [
+            np.where(law.distinct(), law.context, 0)
+            + np.where(law.common(), law.context.mean(axis=0), 0)
+            if sharp
+            else law.context
+            for law in laws
+        ]
+    )
     kept = np.sort(
         np.argsort(-rates.sum(axis=0), kind="stable")[: checked_count("n_tokens", n_tokens)]
     )
@@ -83,12 +91,6 @@ def _law(corpus: Corpus, query: int, nexts: list[int], window: int) -> ContextLa
         window=window,
         next_tokens=nexts,
         names=corpus.vocabulary,
-    )
-
-
-def _sharpened(law: ContextLaw) -> NDArray[np.float64]:
-    return np.where(law.distinct(), law.context, 0) + np.where(
-        law.common(), law.context.mean(axis=0), 0
     )
 
 

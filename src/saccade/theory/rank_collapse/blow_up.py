@@ -76,13 +76,12 @@ class Angles(NamedTuple):
 
 def angles(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> Angles:
     w, A, b = (np.asarray(part, float) for part in (along, hidden, readout))
-    rows, unit, speed = (_unit(part) for part in (w[..., :, None] * A, b, slopes(w, A, b).readout))
+    rows, unit, speed = (
+        part / np.linalg.norm(part, axis=-1, keepdims=True)
+        for part in (w[..., :, None] * A, b, slopes(w, A, b).readout)
+    )
     psi, phi = (np.sum(rows * part[..., None, :], axis=-1) for part in (speed, unit))
     return Angles(rows @ np.swapaxes(rows, -1, -2), psi, phi, np.sum(unit * speed, axis=-1))
-
-
-def _unit(vectors: Array) -> Array:
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def conserved(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> tuple[Array, Array]:
