@@ -39,6 +39,7 @@ _PUBLIC = {
     "TransformerConfig": "saccade.model.transformer_config",
     "Transformer": "saccade.model.transformer",
     "train": "saccade.laboratory",
+    "train_text": "saccade.dynamics.training",
     "flow": "saccade.laboratory",
     "times_around": "saccade.dynamics.flow",
     "reduced_flow": "saccade.laboratory",

@@ -14,8 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -41,16 +40,13 @@ from saccade.model.system import System
 from saccade.records.json_files import json_ready, parsed_json
 from saccade.theory import focus_and_dilution, scan_and_snap
 
-if TYPE_CHECKING:
-    from saccade.model.transformer_config import TransformerConfig
-
 _MOST_ENTRIES = (
     10_000_000  # of P(l|n); beyond it the validator's dense overlaps would cost more than the run
 )
 
 
 def train(
-    system: System | SequenceClasses | Windows | MarkovChain | Corpus,
+    system: System | SequenceClasses | Windows | MarkovChain,
     *,
     steps: int | None = None,
     optimiser: str | None = None,
@@ -61,37 +57,21 @@ def train(
     batch: float | None = None,
     context: float | None = None,
     sequences: int | None = None,
-    model: Pairwise | Embedded | TransformerConfig | None = None,
+    model: Pairwise | Embedded | None = None,
     seeds: int | Sequence[int] | None = None,
     start: Any = None,
     save: str | Sequence[int] | None = None,
     keep: Sequence[str] | None = None,
     dtype: str | None = None,
     on_progress: Callable[[float], None] | None = None,
-    lr: float | None = None,
-    lr_mlp: float | None = None,
-    weight_decay: float | None = None,
-    clip: float | None = None,
-    order: str | None = None,
-    loss: str | None = None,
-    seed: int | None = None,
-    every: str | int | Sequence[int] | None = None,
-    probe: Any = None,
-    measures: Callable[..., Any] | None = None,
-    watch: bool | None = None,
-    weights: bool | None = None,
-    budget: float | None = None,
-    evaluate: int | None = None,
-    checkpoints: str | Path | None = None,
-    resume: bool | None = None,
 ) -> xr.Dataset:
     """(A) Train: one run per seed and, for classes, per pair of rates. Defaults are in brackets.
 
     | argument                     | for              | meaning [default]                                                          |
     |------------------------------|------------------|----------------------------------------------------------------------------|
-    | `system`                     |                  | a `System`, `SequenceClasses`, `Windows`, a `MarkovChain` or a `Corpus`    |
+    | `system`                     |                  | a `System`, `SequenceClasses`, `Windows` or a `MarkovChain`                |
     | `steps`                      | all              | updates [1000; 100 for classes and windows, 3000 for a chain]              |
-    | `optimiser`                  | all              | `"sgd"` or `"adam"` [sgd; adam for a chain]; a corpus has more             |
+    | `optimiser`                  | all              | `"sgd"` or `"adam"` [sgd; adam for a chain]                                |
     | `momentum`                   | all              | of SGD, in [0, 1) [0]                                                      |
     | `epsilon`                    | system, chain    | of Adam: gradients well below it are not rescaled [1e-8]                   |
     | `lr_decoder`, `lr_attention` | data             | rates [1; 0.001 for a chain]; classes: also lists of one length, all pairs |
@@ -99,47 +79,21 @@ def train(
     | `batch`                      | data             | sequences per step [128; 512 for a chain]; `math.inf`: the population      |
     | `context`                    | data             | tokens per context [127; 200 for a chain]; `math.inf`: infinitely many     |
     | `sequences`                  | chain            | sequences that each seed draws to learn from [20,000]                      |
-    | `model`                      | data             | `Pairwise(...)`, `Embedded(...)` or `TransformerConfig(...)`               |
-    | `seeds`                      | all but text     | a count n for the seeds 0 .. n-1, or a list [1]                            |
+    | `model`                      | data             | `Pairwise(...)` or `Embedded(...)`                                         |
+    | `seeds`                      | all              | a count n for the seeds 0 .. n-1, or a list [1]                            |
     | `start`                      | system, classes  | parameters to begin from [the system's]; classes: as in `flow`             |
-    | `save`                       | all but a corpus | `"log"`, `"linear"` or a list of steps ["log"]                             |
-    | `keep`                       | all but a corpus | which variables the record keeps [attention for classes, else everything]  |
+    | `save`                       | all              | `"log"`, `"linear"` or a list of steps ["log"]                             |
+    | `keep`                       | all              | which variables the record keeps [attention for classes, else everything]  |
     | `dtype`                      | data             | `"float32"` or `"float64"` [float32]; a system: float64                    |
     | `on_progress`                | all              | called with the share of the work that is done                             |
-    | `lr`                         | corpus           | learning rate; `lr_attention`, `lr_decoder`, `lr_mlp` where they differ    |
-    | `lr_mlp`                     | corpus           | rate of the MLPs [`lr`]                                                    |
-    | `weight_decay`               | corpus           | shrinks all weights a little at each update [0]                            |
-    | `clip`                       | corpus           | largest length of the gradient; longer ones are scaled down [none]         |
-    | `order`                      | corpus           | `"random"` windows, or `"stream"`: continue from step to step ["random"]   |
-    | `loss`                       | corpus           | `"all"` positions of a window, or the `"last"` alone ["all"]               |
-    | `seed`                       | corpus           | of start and batches [0]                                                   |
-    | `every`                      | corpus           | when to observe: `"log"`, `"linear"`, every n steps, or a list ["log"]     |
-    | `probe`                      | corpus           | token ids (sequence, position) to watch [of the validation text]           |
-    | `measures`                   | corpus           | function of model and step that gives more to record, by name              |
-    | `watch`                      | corpus           | whether attention is watched [yes]                                         |
-    | `weights`                    | corpus           | whether the weights are measured too [yes]                                 |
-    | `budget`                     | corpus           | share of the time that observing may take [no limit]                       |
-    | `evaluate`                   | corpus           | windows of validation text for `valid_loss`; 0: none [20]                  |
-    | `checkpoints`                | corpus           | a folder for checkpoints [none]                                            |
-    | `resume`                     | corpus           | resume a run in that folder [yes]                                          |
 
-    A corpus needs PyTorch; for it `model`, `steps`, `batch`, `context` and `lr` have no default,
-    `momentum` is 0.9 and `optimiser` may also be `"momentum"` or `"adamw"`.
+    A Transformer on a text is trained by `saccade.train_text`.
     """
     given = {
         name: value
         for name, value in locals().items()
         if value is not None and name not in ("system", "model")
     }
-    if isinstance(system, Corpus):
-        from saccade.dynamics.training import train_text
-
-        return train_text(
-            system,
-            **_accepted(
-                train_text, "a corpus", given | ({} if model is None else {"model": model})
-            ),
-        )
     settable = isinstance(
         system, SequenceClasses | Pairwise | MarkovChain | Embedded
     )  # else rates are the system's own
@@ -364,9 +318,11 @@ def _shared_options(model: Pairwise) -> dict[str, Any]:
 
 def _checked_data(given: Any, kind: type) -> Any:
     if not isinstance(given, kind):
-        also = "for text, make a `saccade.corpus` first and train on it"
+        also = "for text, make a `saccade.corpus` and call `saccade.train_text`"
         if isinstance(given, Corpus):
-            also = "the flow of a corpus is that of its `windows()`"
+            also = (
+                "train on a corpus with `saccade.train_text`; its flow is that of its `windows()`"
+            )
         elif isinstance(given, type):
             also = f"make one of the class first, {given.__name__}(...)"
         raise InputError(
