@@ -28,7 +28,7 @@ from saccade.experiments.focus_and_dilution.named_laws import (
     lazy_chains,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines, family
+from saccade.lab.panel import POINTS, Line, Lines, family
 from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -71,7 +71,6 @@ class StageOne(NamedTuple):
     tokens: float  # |cos| of the embedding's first direction with π
     next_tokens: float  # of the projection's with π - 1/d
     width: float  # the lesser |cos| of both matrices' direction over the width with α
-    share: float  # the lesser share of the first direction in both
     moved_before: float  # relative change of |W_Q| where the embedding is condensed
     moved: float  # at the end
 
@@ -94,8 +93,8 @@ def stage_one(
         end = fits.first_index(size, norm / 2)
         condensed = fits.first_index(top_share(values), CONDENSED)
         moved = np.abs(np.linalg.norm(WQ, axis=(1, 2)) / np.linalg.norm(WQ[0]) - 1)
-        left, sizes, right = np.linalg.svd(W0[end])
-        out_left, out_sizes, out_right = np.linalg.svd(W1[end])
+        left, _, right = np.linalg.svd(W0[end])
+        out_left, _, out_right = np.linalg.svd(W1[end])
         alpha = theory.condensed_direction(W0[0], W1[0], stationary=pi)
         centred = theory.centred_stationary(stationary=pi)
         window = stages.condensation_window(values[:, 0], pi)
@@ -106,7 +105,6 @@ def stage_one(
                 tokens=abs(theory.alignment(left[:, 0], pi)),
                 next_tokens=abs(theory.alignment(out_right[0], centred)),
                 width=min(abs(theory.alignment(one, alpha)) for one in (right[0], out_left[:, 0])),
-                share=min(top_share(sizes), top_share(out_sizes)),
                 moved_before=moved[condensed],
                 moved=moved[end],
             )
@@ -124,14 +122,12 @@ class Passage(NamedTuple):
     arrival: Array  # δ: T_2, when token 0 lacks the given share of π₁ - 1/d
     predicted: Array  # the same from the start alone
     duration: Array  # T_2 - T_p by the integral of eq. 111 from z(T_p) on
-    weights_then: float  # larger of |W_0| and |W_1| at T_p
     linear_error: float  # |a - ã| + |b - b̃| at T_p, tildes for the linear flow
     attention_linear: float  # largest |W_Q| + |W_K| until T_p
     off_ray_linear: float  # largest |R_0| + |R_1| until T_p
     attention: float  # the same until the last arrival, or the end
     off_ray: float
     falls: bool  # whether z or |a|² + |b|² falls between T_p and the last arrival
-    imbalance: float  # largest 1 - 2z / (|a|² + |b|²) there
 
 
 def norm(matrices: Array) -> Array:
@@ -170,14 +166,12 @@ def passage(one: EqualLow, scale: float, seed: int) -> Passage:
         arrival=arrival,
         predicted=predicted,
         duration=np.array([theory.ray_duration(z[p], target, **law) for target in targets]),
-        weights_then=max(norm(path.embedding)[p], norm(path.projection)[p]),
         linear_error=np.linalg.norm(a[p] - a_linear) + np.linalg.norm(b[p] - b_linear),
         attention_linear=attention[: p + 1].max(),
         off_ray_linear=off_ray[: p + 1].max(),
         attention=attention[:end].max(),
         off_ray=off_ray[:end].max(),
         falls=bool(np.any((np.diff(z[later]) <= 0) | (np.diff(both[later]) <= 0))),
-        imbalance=np.max(1 - 2 * z[later] / both[later]),
     )
 
 
@@ -252,7 +246,7 @@ def condensation(
     starts, equal_starts = checked_seeds(seeds), checked_seeds(equal_seeds)
     chains = lazy_chains(laws, stays)
     equal = equal_low_chains(equal_laws, equal_stays)
-    growth, ends, arrivals, gaps, main, queries = [], [], [], [], [], []
+    growth, ends, arrivals, main, queries = [], [], [], [], []
     passages, folds = list[list[list[Passage]]](), np.log(1 / sizes)
     for law, chain in lab.each((chains | equal).items()):
         if isinstance(chain, EqualLow):
@@ -304,12 +298,6 @@ def condensation(
             found[1].width,
             1 - 1e-4,
         )
-        end.at_least(
-            THEOREM_3_2,
-            "share of the first direction in embedding and projection",
-            found[1].share,
-            1 - 1e-3,
-        )
         queries.append(
             end.at_most(ATTENTION_AT_REST, "relative change of |W_Q|", found[1].moved, 1e-5)
         )
@@ -359,20 +347,10 @@ def condensation(
         1,
         within=0.02,
     )
-    early.near(
-        PROPOSITION_C_2,
-        "power of ε in the weights at T_p",
-        power("weights_then"),
-        1 / ORDER,
-        within=0.02,
-    )
-    early.near(
-        SHARPER_ORDERS,
-        "power of ε in the linear flow's error at T_p",
-        power("linear_error"),
-        3 / ORDER,
-        within=0.05,
-    )
+    error = power("linear_error")
+    title = "power of ε in the linear flow's error at T_p"
+    early.at_least(PROPOSITION_C_2, title, error, 2 / ORDER)
+    early.near(SHARPER_ORDERS, title, error, 3 / ORDER, within=0.05)
     early.at_least(
         REMARK_C_3,
         "power of ε in |R_0| + |R_1| at T_p, above the 2/n of Lemma 3.1",
@@ -380,18 +358,14 @@ def condensation(
         0,
         strict=True,
     )
-    for statement, words, name in (
-        (SHARPER_ORDERS, "|W_Q| + |W_K|", "attention"),
-        (LEMMA_C_4, "|R_0| + |R_1|", "off_ray"),
-    ):
-        late.near(statement, f"power of ε in {words}, until T_2", power(name), 1, within=0.02)
-    late.none(PROPOSITION_C_5, "z and |a|² + |b|² grow from T_p to T_2", of["falls"])
-    late.at_most(
-        PROPOSITION_C_5,
-        "1 - 2z / (|a|² + |b|²) over its bound ε^(1/n)",
-        of["imbalance"] / small[:, None] ** (1 / ORDER),
+    late.near(
+        LEMMA_C_4,
+        "power of ε in |W_Q| + |W_K| and in |R_0| + |R_1|, until T_2",
+        [power("attention"), power("off_ray")],
         1,
+        within=0.02,
     )
+    late.none(PROPOSITION_C_5, "z and |a|² + |b|² grow from T_p to T_2", of["falls"])
     took = arrival - t_p
     late.at_most(
         PROPOSITION_C_6,
@@ -448,8 +422,6 @@ def condensation(
             Line(np.repeat(folds, n), near_times.ravel(), law, POINTS, tone),
             Line(folds, predicted[tone, ..., 0].mean(axis=1), tone=tone),
         ]
-        gaps.append(Line(small, widest[tone], law, POINTS, tone))
-    gaps.append(Line(small[:2], 30 * small[:2] ** 2, "as ε²", DASHES, None))
     size = "ln(1 / size of the start)"
     lab.draw(
         Lines(
@@ -460,15 +432,11 @@ def condensation(
             "y",
         ),
         Lines("end of stage I", size, "time", ends, ylim=(0, None)),
-        caption="Panel 1 shows the first singular value of the embedding, with time in units of "
-        "1/μ₀. Panel 2 shows the end of stage I from all starts; lines have the predicted slope.",
-    )
-    lab.draw(
         Lines("arrival, and its prediction", size, "time", arrivals, ylim=(0, None)),
-        Lines("error of the prediction", "size of the start", "|arrival - prediction|", gaps, "xy"),
-        caption="Panel 3 shows when the prediction for token 0 is only a tenth as far from its "
-        "frequency as at first; lines are predicted from the initial weights. Panel 4 shows the "
-        "error of that prediction. Below 1e-5 the spacing of the samples limits it.",
+        caption="Panel 1 shows the first singular value of the embedding, with time in units of "
+        "1/μ₀. Panel 2 shows the end of stage I from all starts; lines have the predicted slope. "
+        "Panel 3 shows when the prediction for token 0 is only a tenth as far from its frequency "
+        "as at first; lines are predicted from the initial weights.",
     )
     rates = [claim for claim in main if "rate" in claim.title]
     off = max(abs(claim.measured / claim.relation.target - 1) for claim in rates)

@@ -15,7 +15,6 @@ from typing import Annotated as A
 from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
@@ -24,9 +23,8 @@ from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, EqualLow, lazy_chains
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DOTS, POINTS, RINGS, Line, Lines, power_law
-from saccade.model.embedded import Weights, weights_of
+from saccade.model.embedded import weights_of
 from saccade.observe import fits
-from saccade.observe.measures import effective_rank, singular_values
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import below
 from saccade.theory.focus_and_dilution.statements import (
@@ -71,9 +69,8 @@ class StageTwo(NamedTuple):
     cosine: float  # of the logits with π πᵀ at the window's end
     misfit: float  # 1 minus the cosine of W_Q with α α̃ᵀ there, α̃ from the start
     share: float  # largest entry of Φ / |Φ| there
-    rank: float  # effective rank of W_Q W_Kᵀ at the end of stage II
     rest: float  # least attention of the rarest query off token 0 along the flow
-    length: float  # from the end of stage I until the rarest query's attention on token 0 peaks
+    growing: float  # from the end of stage I until queries have a fixed size
 
 
 def stage_two(
@@ -85,7 +82,7 @@ def stage_two(
     plateau = stages.settled(run, pi)
     path = stages.along(run, plateau)
     t, queries, linear = path.time, path.query_size, stages.linear_end(path)
-    W0, WQ, WK, _ = weights_of(run)
+    W0, WQ, *_ = weights_of(run)
     size, half = np.linalg.norm(W0, axis=(1, 2)), theory.embedding_norm(stationary=pi) / 2
 
     # the onset of stage II: queries have three times their first norm
@@ -97,36 +94,17 @@ def stage_two(
     # W_Q and W_K grow alike from the start, or opposite where c is negative
     aim = path.query[0] + np.sign(c) * path.key[0]
     direction = stages.top_direction(W0[plateau])
-    scores, peak = path.scores[linear], peak_time(chain, run, linear)
-    ranks = effective_rank(singular_values(WQ @ np.swapaxes(WK, 1, 2)))
+    scores, small = path.scores[linear], fits.reaching_time(t, queries, SMALL)
     found = StageTwo(
         plateau_loss=np.nan if slowest is None else float(loss[slowest]),
         rate=fits.growth_rate(t, queries, stages.attention_window(path, plateau)),
         cosine=theory.alignment(scores, np.outer(pi, pi)),
         misfit=float(1 - theory.alignment(WQ[linear], np.outer(direction, aim))),
         share=np.abs(scores).max() / np.linalg.norm(scores),
-        rank=float(np.interp(peak, t, ranks)),
         rest=1 - run.attention.values[:, -1, 0].max(),
-        length=peak - fits.reaching_time(t, size, half),
+        growing=small - fits.reaching_time(t, size, half),
     )
-    return found, abs(c) * (t - fits.reaching_time(t, queries, SMALL)), queries
-
-
-def peak_time(chain: saccade.MarkovChain, run: xr.Dataset, first: int) -> float:
-    """When the rarest query's attention on token 0 peaks after a sample: a spike narrower than the
-    samples of the whole flow, so the flow is followed once more around it.
-    """
-    way, t = np.sign(stages.focus_rate(chain)), run.time.values
-    near = fits.peak_time(t, way * run.attention.values[:, -1, 0], first)
-    if np.isnan(near):
-        return near
-    begin = int(np.searchsorted(t, near)) - 2
-    end = min(begin + 4, len(t) - 1)
-    start = Weights(*(part[begin] for part in weights_of(run)))
-    times = np.linspace(0, t[end] - t[begin], 400)
-    close = saccade.flow(chain, times=times, start=start).isel(seed=0)
-    tilt = way * close.attention.values[:, -1, 0]
-    return float(t[begin] + fits.peak_time(close.time.values, tilt))
+    return found, abs(c) * (t - small), queries
 
 
 class Turn(NamedTuple):
@@ -135,8 +113,7 @@ class Turn(NamedTuple):
     c: float  # predicted rate
     rate: float
     sign: int  # 1 where every query tilts to token 0, -1 where every query tilts away, else 0
-    key_cosine: float  # between queries and keys along the direction, middle of the window
-    logit_cosine: float  # of the attention logits with π πᵀ there
+    cosine: float  # of the attention logits with π πᵀ, middle of the window
 
 
 def turn(chain: saccade.MarkovChain, start: str) -> Turn:
@@ -168,8 +145,7 @@ def turn(chain: saccade.MarkovChain, start: str) -> Turn:
         c=c,
         rate=fits.growth_rate(path.time, queries, window),
         sign=int(np.all(tilt > 0)) - int(np.all(tilt < 0)),
-        key_cosine=float(theory.alignment(path.query[half], path.key[half])),
-        logit_cosine=float(theory.alignment(path.scores[half], np.outer(pi, pi))),
+        cosine=float(theory.alignment(path.scores[half], np.outer(pi, pi))),
     )
 
 
@@ -292,13 +268,7 @@ def focus(
         case.at_least(
             SIGN_RULE,
             "cosine of the logits with π πᵀ, times the sign of c",
-            sign * of.logit_cosine,
-            1 - 1e-4,
-        )
-        case.at_least(
-            SIGN_RULE,
-            "cosine of queries and keys, times the sign of c",
-            sign * of.key_cosine,
+            sign * of.cosine,
             1 - 1e-4,
         )
 
@@ -328,8 +298,8 @@ def focus(
         )
         case.near(
             ATTENTION_RATE,
-            "how much longer stage II is per e-fold of a smaller start, two smallest",
-            [fits.slope(folds[-2:], one[-2:]) for one in of["length"][place].T],
+            "how much longer queries grow to one size per e-fold of a smaller start, two smallest",
+            [fits.slope(folds[-2:], one[-2:]) for one in of["growing"][place].T],
             theory.focus_slope(rate=c),
             relative=0.02,
         )
@@ -343,8 +313,8 @@ def focus(
             corrected=corrected,
             within=0.01,
         )
-        length = of["length"][place]
-        lab.keep("length", length, "size seed", "length of stage II", "time", law=law)
+        growing = of["growing"][place]
+        lab.keep("growing", growing, "size seed", "from stage I to one size", "time", law=law)
     # of each assumption the chain that misses it, if one does
     whole = lab.case(*[min(same, key=lambda one: one.holds) for same in zip(*given, strict=True)])
     signs = np.sign([stages.focus_rate(chain) for chain in chains.values()])
@@ -361,13 +331,6 @@ def focus(
         [[fits.power(sizes, one) for one in rows.T] for rows in of["misfit"]],
         2,
         within=0.05,
-    )
-    whole.near(
-        THEOREM_3_5,
-        "effective rank of W_Q W_Kᵀ at the end of stage II",
-        of["rank"][:, 0],
-        1,
-        within=0.005,
     )
     whole.breaking("eq. 17: frozen embeddings").at_most(
         THEOREM_3_5,
@@ -404,13 +367,6 @@ def focus(
         )
         for start, style in ((UNIGRAM, POINTS), (RANDOM, RINGS))
     ]
-    lengths = []
-    for tone, (law, chain) in enumerate(chains.items()):
-        length, c = of["length"][tone], abs(stages.focus_rate(chain))
-        lengths += [
-            Line(np.repeat(folds, len(starts)), length.ravel(), law, POINTS, tone),
-            Line(folds, length.mean() + (folds - folds.mean()) / c, tone=tone),
-        ]
     ahead = np.array([-4.5, 7.0])
     growth.append(Line(ahead, 2 * SMALL * np.exp(ahead), "slope predicted", DOTS, None))
     lab.draw(
@@ -431,13 +387,6 @@ def focus(
             (-7, 8),
             (1e-5, 3),
         ),
-        caption="Panel 1 shows the measured growth rate of attention, positive where every query "
-        "turns to token 0 and negative where every query turns away; one point per chain. Panel 2 "
-        "shows queries along the one direction from the smallest start, flat until the embedding "
-        "has condensed. They grow with the predicted slope until dilution begins.",
-    )
-    lab.draw(
-        Lines("length of stage II", "ln(1 / size of the start)", "time", lengths, ylim=(0, None)),
         Lines(
             "closest approach to the unigram point",
             "size of the start",
@@ -449,8 +398,11 @@ def focus(
             ],
             "xy",
         ),
-        caption="Panel 3 shows the length of stage II; lines have the predicted slope 1/c. Panel 4 "
-        "shows how close flows from small starts come to the unigram point.",
+        caption="Panel 1 shows the measured growth rate of attention, positive where every query "
+        "turns to token 0 and negative where every query turns away; one point per chain. Panel 2 "
+        "shows queries along the one direction from the smallest start, flat until the embedding "
+        "has condensed. They grow with the predicted slope until dilution begins. Panel 3 shows how "
+        "close flows from small starts come to the unigram point.",
     )
     away = sum(stages.focus_rate(chain) < 0 for chain in named.values())
     return (
