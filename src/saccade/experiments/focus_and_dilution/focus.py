@@ -70,7 +70,6 @@ class StageTwo(NamedTuple):
     misfit: float  # 1 minus the cosine of W_Q with α α̃ᵀ there, α̃ from the start
     share: float  # largest entry of Φ / |Φ| there
     rest: float  # least attention of the rarest query off token 0 along the flow
-    growing: float  # from the end of stage I until queries have a fixed size
 
 
 def stage_two(
@@ -94,7 +93,7 @@ def stage_two(
     # W_Q and W_K grow alike from the start, or opposite where c is negative
     aim = path.query[0] + np.sign(c) * path.key[0]
     direction = stages.top_direction(W0[plateau])
-    scores, small = path.scores[linear], fits.reaching_time(t, queries, SMALL)
+    scores = path.scores[linear]
     found = StageTwo(
         plateau_loss=np.nan if slowest is None else float(loss[slowest]),
         rate=fits.growth_rate(t, queries, stages.attention_window(path, plateau)),
@@ -102,9 +101,8 @@ def stage_two(
         misfit=float(1 - theory.alignment(WQ[linear], np.outer(direction, aim))),
         share=np.abs(scores).max() / np.linalg.norm(scores),
         rest=1 - run.attention.values[:, -1, 0].max(),
-        growing=small - fits.reaching_time(t, size, half),
     )
-    return found, abs(c) * (t - small), queries
+    return found, abs(c) * (t - fits.reaching_time(t, queries, SMALL)), queries
 
 
 class Turn(NamedTuple):
@@ -214,7 +212,7 @@ def focus(
     if len(sizes) < 2:
         raise InputError(
             "`init_scales` must list at least two sizes: "
-            "the length of the stage is compared between them."
+            "how far queries have turned is compared between them."
         )
     named = chains_of_both_signs(zipf_stays, checked_count("n_random", n_random, low=0))
     chains, starts = lazy_chains(laws, stays), checked_seeds(seeds)
@@ -277,11 +275,12 @@ def focus(
         name: np.array([[[getattr(run, name) for run in row] for row in rows] for rows in stage])
         for name in StageTwo._fields
     }
-    folds, given = np.log(1 / sizes), []
+    given = []
     for place, (law, chain) in enumerate(chains.items()):
         pi, c = chain.stationary, stages.focus_rate(chain)
         given.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
         case = lab.case(*given[-1], law=law)
+        lab.keep("rate", of["rate"][place], "size seed", "growth rate of queries", law=law)
         case.near(
             UNIGRAM_POINT,
             "loss on the plateau",
@@ -296,13 +295,6 @@ def focus(
             abs(c),
             relative=0.005,
         )
-        case.near(
-            ATTENTION_RATE,
-            "how much longer queries grow to one size per e-fold of a smaller start, two smallest",
-            [fits.slope(folds[-2:], one[-2:]) for one in of["growing"][place].T],
-            theory.focus_slope(rate=c),
-            relative=0.02,
-        )
         corrected = pi[0] ** 2 / (pi @ pi)
         case.erratum(
             THEOREM_3_5,
@@ -313,8 +305,6 @@ def focus(
             corrected=corrected,
             within=0.01,
         )
-        growing = of["growing"][place]
-        lab.keep("growing", growing, "size seed", "from stage I to one size", "time", law=law)
     # of each assumption the chain that misses it, if one does
     whole = lab.case(*[min(same, key=lambda one: one.holds) for same in zip(*given, strict=True)])
     signs = np.sign([stages.focus_rate(chain) for chain in chains.values()])

@@ -27,6 +27,7 @@ from saccade.observe import fits
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.focus_and_dilution.statements import (
     ATTENTION_AT_REST,
+    DEFINITION_2_1,
     DEFINITION_2_2,
     FINITE_CONTEXTS,
     FIRST_ORDER_ATTENTION,
@@ -79,6 +80,8 @@ def contexts() -> Iterator[Formula]:
         stay = theory.lazy_fit(stationary=pi, transition=P).stay
         powers = [np.linalg.matrix_power(P, t) for t in range(30)]
         closed = [theory.lazy_power(t, stationary=pi, stay=stay) for t in range(30)]
+        lazy = stay * np.eye(len(pi)) + (1 - stay) * pi
+        worst.note(DEFINITION_2_1, "P against λI + (1 - λ)1πᵀ", 1e-14, P, lazy)
         title = "P^t against 1πᵀ + λ^t (I - 1πᵀ), t below 30"
         worst.note(PROPOSITION_B_1, title, 1e-13, powers, closed)
         title = "distribution of the last of 19 tokens, largest gap"
