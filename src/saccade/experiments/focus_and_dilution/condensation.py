@@ -28,7 +28,7 @@ from saccade.experiments.focus_and_dilution.named_laws import (
     lazy_chains,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import POINTS, Line, Lines, family
+from saccade.lab.panel import DASHES, POINTS, Line, Lines, family
 from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -301,9 +301,14 @@ def condensation(
         queries.append(
             end.at_most(ATTENTION_AT_REST, "relative change of |W_Q|", found[1].moved, 1e-5)
         )
-        lab.keep("end_of_stage_one", later, "size seed", unit="time", law=law)
+        for seed, times in zip(starts, later.T, strict=True):
+            lab.keep("end_of_stage_one", times, "size", unit="time", law=law, seed=seed)
         curves = zip(*[(times, curve) for _, times, curve in runs[:-1]], strict=True)
-        growth += family(*map(list, curves), [f"{law}, start {size:g}" for size in sizes])
+        styles = "line" if not growth else DASHES
+        growth += [
+            line._replace(style=styles)
+            for line in family(*map(list, curves), [f"{law}, {size:g}" for size in sizes])
+        ]
         ends += [
             Line(np.repeat(folds, len(starts)), later.ravel(), law, POINTS, len(ends) // 2),
             Line(folds, later.mean() + (folds - folds.mean()) / mu_0, tone=len(ends) // 2),
@@ -420,9 +425,11 @@ def condensation(
     )
     rates = [claim for claim in main if "rate" in claim.title]
     off = max(abs(claim.measured / claim.relation.target - 1) for claim in rates)
+    cosines = [claim.measured for claim in main if "cos" in claim.title]
     return (
         f"{lab.yes_or_no(*main, first)}: in the population flow on {len(chains)} chains embeddings "
-        f"grow at the predicted rate to {off:.1%}, along the direction π. Queries have moved by "
+        f"grow at the predicted rate to {off:.1%}, along the predicted direction to a cosine of "
+        f"{min(cosines):.5f}. Queries have moved by "
         f"{max(one.measured for one in queries):.1%} when that stage ends. From a start of "
         f"{small[1]:g} the initial weights predict the arrival at the unigram point to "
         f"{first.measured:.0e} steps."

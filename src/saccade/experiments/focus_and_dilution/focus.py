@@ -18,7 +18,7 @@ import numpy as np
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
-from saccade.errors import InputError, checked_count, checked_list
+from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, EqualLow, lazy_chains
 from saccade.lab.experiment import Lab, experiment
@@ -214,7 +214,7 @@ def focus(
             "`init_scales` must list at least two sizes: "
             "how far queries have turned is compared between them."
         )
-    named = chains_of_both_signs(zipf_stays, checked_count("n_random", n_random, low=0))
+    named = chains_of_both_signs(zipf_stays, n_random)
     chains, starts = lazy_chains(laws, stays), checked_seeds(seeds)
     stages.checked_moving(named | chains)
     if unknown := set(random_starts) - set(named):
@@ -238,8 +238,6 @@ def focus(
     # which way: sign, rate and shape, on every chain
     for start in (UNIGRAM, RANDOM):
         at = [one for (_, begun), one in turns.items() if begun == start]
-        if not at:
-            continue
         of = Turn(*np.transpose(at))
         given = []
         if start == RANDOM:
@@ -280,7 +278,8 @@ def focus(
         pi, c = chain.stationary, stages.focus_rate(chain)
         given.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
         case = lab.case(*given[-1], law=law)
-        lab.keep("rate", of["rate"][place], "size seed", "growth rate of queries", law=law)
+        for seed, rates in zip(starts, of["rate"][place].T, strict=True):
+            lab.keep("rate", rates, "size", "growth rate of queries", law=law, seed=seed)
         case.near(
             UNIGRAM_POINT,
             "loss on the plateau",

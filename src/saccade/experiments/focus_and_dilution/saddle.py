@@ -254,7 +254,7 @@ def saddle(
     plain = [claim for claim in lab.found.claims if "point" in claim.case]
     return (
         f"{lab.yes_or_no(*plain)}: in the population flow on {len(runs['origin'])} chains "
-        "the linear flow is off by a power of the displacement, "
+        "the linear flow's error grows as a power of the displacement, "
         f"{found['origin'].measured:.2f} at the origin and "
         f"{found['unigram point'].measured:.2f} at the unigram point. "
         f"Lemma 3.1 needs more than it states: its bound fails by a factor of "
