@@ -13,7 +13,7 @@ at the origin. Known to fail: arrival before the paper's T_d from starts that ar
 from __future__ import annotations
 
 from typing import Annotated as A
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from saccade.experiments.focus_and_dilution.named_laws import (
 )
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, POINTS, Line, Lines, family
+from saccade.lab.relation import centre
 from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -64,15 +65,15 @@ SMALL, OFF_CLOCK = 0.0016, 0.03
 
 
 class StageOne(NamedTuple):
-    """One flow until the end of stage I, where directions are measured."""
+    """Flows until the end of stage I, where directions are measured."""
 
-    rate: float  # growth rate of the embedding's first singular value
-    end: float
-    tokens: float  # |cos| of the embedding's first direction with π
-    next_tokens: float  # of the projection's with π - 1/d
-    width: float  # the lesser |cos| of both matrices' direction over the width with α
-    moved_before: float  # relative change of |W_Q| where the embedding is condensed
-    moved: float  # at the end
+    rate: Any  # growth rate of the embedding's first singular value
+    end: Any
+    tokens: Any  # |cos| of the embedding's first direction with π
+    next_tokens: Any  # of the projection's with π - 1/d
+    width: Any  # the lesser |cos| of both matrices' direction over the width with α
+    moved_before: Any  # relative change of |W_Q| where the embedding is condensed
+    moved: Any  # at the end
 
 
 def stage_one(
@@ -166,7 +167,7 @@ def passage(one: EqualLow, scale: float, seed: int) -> Passage:
         arrival=arrival,
         predicted=predicted,
         duration=np.array([theory.ray_duration(z[p], target, **law) for target in targets]),
-        linear_error=np.linalg.norm(a[p] - a_linear) + np.linalg.norm(b[p] - b_linear),
+        linear_error=float(np.linalg.norm(a[p] - a_linear) + np.linalg.norm(b[p] - b_linear)),
         attention_linear=attention[: p + 1].max(),
         off_ray_linear=off_ray[: p + 1].max(),
         attention=attention[:end].max(),
@@ -246,7 +247,8 @@ def condensation(
     starts, equal_starts = checked_seeds(seeds), checked_seeds(equal_seeds)
     chains = lazy_chains(laws, stays)
     equal = equal_low_chains(equal_laws, equal_stays)
-    growth, ends, arrivals, main, queries = [], [], [], [], []
+    growth, ends, arrivals = list[Line](), list[Line](), list[Line]()
+    main, off, cosines, moved = [], [], [], []
     passages, folds = list[list[list[Passage]]](), np.log(1 / sizes)
     for law, chain in lab.each((chains | equal).items()):
         if isinstance(chain, EqualLow):
@@ -298,16 +300,19 @@ def condensation(
             found[1].width,
             1 - 1e-4,
         )
-        queries.append(
-            end.at_most(ATTENTION_AT_REST, "relative change of |W_Q|", found[1].moved, 1e-5)
-        )
+        end.at_most(ATTENTION_AT_REST, "relative change of |W_Q|", found[1].moved, 1e-5)
+        off.append(np.abs(found[-1].rate / mu_0 - 1).max())
+        cosines.append(found[1].tokens.min())
+        moved.append(found[1].moved.max())
         for seed, times in zip(starts, later.T, strict=True):
             lab.keep("end_of_stage_one", times, "size", unit="time", law=law, seed=seed)
-        curves = zip(*[(times, curve) for _, times, curve in runs[:-1]], strict=True)
-        styles = "line" if not growth else DASHES
         growth += [
-            line._replace(style=styles)
-            for line in family(*map(list, curves), [f"{law}, {size:g}" for size in sizes])
+            line._replace(style=DASHES if growth else "line")
+            for line in family(
+                [times for _, times, _ in runs[:-1]],
+                [curve for _, _, curve in runs[:-1]],
+                [f"{law}, {size:g}" for size in sizes],
+            )
         ]
         ends += [
             Line(np.repeat(folds, len(starts)), later.ravel(), law, POINTS, len(ends) // 2),
@@ -423,14 +428,11 @@ def condensation(
         "Panel 3 shows when the prediction for token 0 is only a tenth as far from its frequency "
         "as at first; lines are predicted from the initial weights.",
     )
-    rates = [claim for claim in main if "rate" in claim.title]
-    off = max(abs(claim.measured / claim.relation.target - 1) for claim in rates)
-    cosines = [claim.measured for claim in main if "cos" in claim.title]
     return (
         f"{lab.yes_or_no(*main, first)}: in the population flow on {len(chains)} chains embeddings "
-        f"grow at the predicted rate to {off:.1%}, along the predicted direction to a cosine of "
+        f"grow at the predicted rate to {max(off):.1%}, along the predicted direction to a cosine of "
         f"{min(cosines):.5f}. Queries have moved by "
-        f"{max(one.measured for one in queries):.1%} when that stage ends. From a start of "
+        f"{max(moved):.1%} when that stage ends. From a start of "
         f"{small[1]:g} the initial weights predict the arrival at the unigram point to "
-        f"{first.measured:.0e} steps."
+        f"{centre(first.measured):.0e} steps."
     )

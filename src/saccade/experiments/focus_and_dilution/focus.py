@@ -12,7 +12,7 @@ grows while the rest still relaxes. Not here: all modes around the point (`next_
 from __future__ import annotations
 
 from typing import Annotated as A
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, EqualLow, lazy_chains
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DOTS, POINTS, RINGS, Line, Lines, power_law
+from saccade.lab.relation import centre
 from saccade.model.embedded import weights_of
 from saccade.observe import fits
 from saccade.theory import focus_and_dilution as theory
@@ -66,7 +67,7 @@ class StageTwo(NamedTuple):
 
     plateau_loss: float  # where it falls slowest between stage I and the onset of stage II
     rate: float  # growth rate of the queries along the direction, over the attention window
-    cosine: float  # of the logits with π πᵀ at the window's end
+    cosine: Any  # of the logits with π πᵀ at the window's end
     misfit: float  # 1 minus the cosine of W_Q with α α̃ᵀ there, α̃ from the start
     share: float  # largest entry of Φ / |Φ| there
     rest: float  # least attention of the rarest query off token 0 along the flow
@@ -106,12 +107,12 @@ def stage_two(
 
 
 class Turn(NamedTuple):
-    """Which way attention turns in one flow."""
+    """Which way attention turns, in one flow or in several."""
 
-    c: float  # predicted rate
-    rate: float
-    sign: int  # 1 where every query tilts to token 0, -1 where every query tilts away, else 0
-    cosine: float  # of the attention logits with π πᵀ, middle of the window
+    c: Any  # predicted rate
+    rate: Any
+    sign: Any  # 1 where every query tilts to token 0, -1 where every query tilts away, else 0
+    cosine: Any  # of the attention logits with π πᵀ, middle of the window
 
 
 def turn(chain: saccade.MarkovChain, start: str) -> Turn:
@@ -224,7 +225,7 @@ def focus(
         )
     runs: list[tuple[str, str]] = [(name, UNIGRAM) for name in named]
     runs += [(name, RANDOM) for name in random_starts]
-    turns, stage, growth, main = {}, [], [], []
+    turns, stage, growth, main = {}, [], list[Line](), []
     for one in lab.each([*runs, *chains]):
         if isinstance(one, tuple):
             turns[one] = turn(named[one[0]], one[1])
@@ -269,28 +270,28 @@ def focus(
         )
 
     # stage II from random starts: law, size of the start, seed
-    of = {
+    by = {
         name: np.array([[[getattr(run, name) for run in row] for row in rows] for rows in stage])
         for name in StageTwo._fields
     }
-    given = []
+    needs = []
     for place, (law, chain) in enumerate(chains.items()):
         pi, c = chain.stationary, stages.focus_rate(chain)
-        given.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
-        case = lab.case(*given[-1], law=law)
-        for seed, rates in zip(starts, of["rate"][place].T, strict=True):
+        needs.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
+        case = lab.case(*needs[-1], law=law)
+        for seed, rates in zip(starts, by["rate"][place].T, strict=True):
             lab.keep("rate", rates, "size", "growth rate of queries", law=law, seed=seed)
         case.near(
             UNIGRAM_POINT,
             "loss on the plateau",
-            of["plateau_loss"][place, 0],
+            by["plateau_loss"][place, 0],
             theory.unigram_loss(stationary=pi),
             within=5e-4,
         )
         case.near(
             ATTENTION_RATE,
             "growth rate of queries",
-            of["rate"][place, -1],
+            by["rate"][place, -1],
             abs(c),
             relative=0.005,
         )
@@ -298,33 +299,33 @@ def focus(
         case.erratum(
             THEOREM_3_5,
             "largest entry of Φ / |Φ|",
-            fits.furthest(of["share"][place, -1], corrected),
+            fits.furthest(by["share"][place, -1], corrected),
             number="1.5",
             printed=pi[0] ** 2,
             corrected=corrected,
             within=0.01,
         )
     # of each assumption the chain that misses it, if one does
-    whole = lab.case(*[min(same, key=lambda one: one.holds) for same in zip(*given, strict=True)])
+    whole = lab.case(*[min(same, key=lambda one: one.holds) for same in zip(*needs, strict=True)])
     signs = np.sign([stages.focus_rate(chain) for chain in chains.values()])
     whole.near(
         THEOREM_3_5,
         "cosine of the attention logits with π πᵀ, times the sign of c",
-        signs[:, None] * of["cosine"][:, 0],
+        signs[:, None] * by["cosine"][:, 0],
         1,
         within=1e-4,
     )
     whole.near(
         THEOREM_3_5,
         "power of the start's size in how far W_Q is from α α̃ᵀ",
-        [[fits.power(sizes, one) for one in rows.T] for rows in of["misfit"]],
+        [[fits.power(sizes, one) for one in rows.T] for rows in by["misfit"]],
         2,
         within=0.05,
     )
     whole.breaking("eq. 17: frozen embeddings").at_most(
         THEOREM_3_5,
         "attention of the rarest query off token 0, along the flow",
-        of["rest"][:, 0],
+        by["rest"][:, 0],
         1e-6,
     )
 
@@ -398,5 +399,5 @@ def focus(
         f"{lab.yes_or_no(*main)}: in the population flow every query turns to frequent tokens "
         "where c > 0 and away from them where c < 0, with "
         f"{main[0].measured:g} exceptions on {len(named)} chains. c is negative on {away} of them. "
-        f"Attention grows at the rate |c| to {main[1].measured:.1%}."
+        f"Attention grows at the rate |c| to {centre(main[1].measured):.1%}."
     )

@@ -216,7 +216,7 @@ def critical_points() -> Iterator[Formula]:
                 Formula.erratum(
                     statement,
                     title,
-                    value,
+                    float(value),
                     number=number,
                     printed=wrong,
                     corrected=right,

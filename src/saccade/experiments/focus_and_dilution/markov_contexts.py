@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Annotated as A
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,8 +22,10 @@ from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import checked_count, checked_list
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, lazy_chains, named_stays
 from saccade.experiments.focus_and_dilution.stage_fits import small_start
+from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, POINTS, RINGS, Line, Lines
+from saccade.lab.relation import centre
 from saccade.model.embedded import composite
 from saccade.observe.fits import Array, Interval
 from saccade.theory import focus_and_dilution as theory
@@ -50,7 +53,7 @@ def counts_of(tokens: Array, n_vocab: int) -> Array:
 
 
 def expected_gradient(
-    chain: saccade.MarkovChain, matrices: list[Array], drawn: Array
+    chain: saccade.MarkovChain, matrices: list[Array], drawn: Any
 ) -> tuple[Array, float]:
     """Its part linear in the frequencies exactly, the rest over drawn contexts; and the root mean
     square error of that.
@@ -58,7 +61,7 @@ def expected_gradient(
     pi, P, (n, length) = chain.stationary, chain.transition, drawn.shape
     every, last = np.arange(len(pi)), drawn[:, -1]
     gradients = partial(theory.context_gradients, *matrices, transition=P)
-    slope = partial(theory.gradient_slope, *matrices, stationary=pi, transition=P)
+    slope: Any = partial(theory.gradient_slope, *matrices, stationary=pi, transition=P)
     at_law = gradients(frequencies=np.tile(pi, (len(pi), 1)), last_token=every)
     frequencies = counts_of(drawn, len(pi)) / length
     rest = gradients(frequencies=frequencies, last_token=last)
@@ -107,7 +110,8 @@ def markov_contexts(
     lengths = tuple(sorted(map(int, checked_list("lengths", lengths, low=LENGTH, high=10_000))))
     n = checked_count("n_sequences", n_sequences, low=1000)
     chains, staying = lazy_chains(laws, stays), named_stays(laws, stays)
-    gaps, off, near, long, short = [], [], [], [], []
+    gaps, off = list[Line](), list[Line]()
+    near, long, short = [], list[Claim](), list[Claim]()
     for law, chain in lab.each(chains.items()):
         pi = chain.stationary
 
@@ -138,7 +142,10 @@ def markov_contexts(
         with jax.enable_x64(True):
             matrices = [np.asarray(matrix) for matrix in composite(weights, 1.0)]
         for name, other in with_this_law(law, chain).items():
-            of_chain = {"stationary": other.stationary, "transition": other.transition}
+            of_chain: dict[str, Any] = {
+                "stationary": other.stationary,
+                "transition": other.transition,
+            }
             limit = np.stack(theory.composite_gradients(*weights, **of_chain))
             bias = theory.gradient_bias(*matrices, **of_chain)
             rarest = int(np.argmin(other.stationary))
@@ -148,8 +155,8 @@ def markov_contexts(
             sizes = np.geomspace(LENGTH, longest, 5).round().astype(int)
             drawn = other.sample(N_LONG, longest, generator(seed, Purpose.DATA))
             found = [expected_gradient(other, matrices, drawn[:, :s]) for s in sizes]
-            size, whole = np.linalg.norm(bias), np.linalg.norm(limit)
-            gap = [np.linalg.norm(mean - limit) / whole for mean, _ in found]
+            size, whole = float(np.linalg.norm(bias)), float(np.linalg.norm(limit))
+            gap = [float(np.linalg.norm(mean - limit)) / whole for mean, _ in found]
             error = [error for _, error in found]
             away = [
                 np.linalg.norm(s * (mean - limit) - bias) / size
@@ -209,11 +216,11 @@ def markov_contexts(
         "token 8 times. Panel 2 shows how far length times that gap is from the predicted matrix. "
         "Dashed: the next order that is allowed, without sampling noise.",
     )
-    tested = [float(claim.measured) for claim in long if not claim.unmet]
+    frequent = [centre(claim.measured) for claim in long if not claim.unmet]
     return (
-        f"{lab.yes_or_no(*near, *long)}: on {len(tested)} of {len(long)} chains contexts "
+        f"{lab.yes_or_no(*near, *long)}: on {len(frequent)} of {len(long)} chains contexts "
         f"hold the rarest token {VISITS:g} times. There the gradient at random weights differs from "
         "its limit by the predicted matrix over the length, "
-        f"with an error of at most {max(tested, default=np.nan):.0%}. In contexts of the paper's "
-        f"{LENGTH} tokens that error is up to {max(float(one.measured) for one in short):.0%}."
+        f"with an error of at most {max(frequent, default=np.nan):.0%}. In contexts of the paper's "
+        f"{LENGTH} tokens that error is up to {max(centre(one.measured) for one in short):.0%}."
     )

@@ -164,18 +164,17 @@ def saddle(
                 power_law(sizes, errors, order, "" if law != laws[0] else f"power {order}"),
             ]
     for point, order in ORDERS.items():
-        errors, angles = zip(*runs[point], strict=True)
         found[point] = lab.case(point=point).near(
             LINEAR_FLOW_ERROR,
             "power of the displacement in the linear flow's error",
-            [fits.power(sizes, one) for one in errors],
+            [fits.power(sizes, errors) for errors, _ in runs[point]],
             order,
             within=0.05,
         )
         lab.case(point=point).near(
             LEMMA_3_1,
             "power of the displacement in the angle to the start's growing part",
-            [fits.power(sizes, one) for one in angles],
+            [fits.power(sizes, angles) for _, angles in runs[point]],
             0.5,
             within=0.05,
         )
