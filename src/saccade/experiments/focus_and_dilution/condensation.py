@@ -191,6 +191,12 @@ def near_and_off() -> tuple[float, float, float]:
     return fits.reaching_time(t, -missing, -DELTA), float(predicted), float(t[gap >= 1][-1])
 
 
+def with_theory(folds: Array, times: Array, predicted: Array, law: str) -> list[Line]:
+    """Times of all seeds against the size of the start, and a line for the theory."""
+    measured = Line(np.repeat(folds, times.shape[1]), times.ravel(), law, POINTS)
+    return [measured, Line(folds, predicted, tone=None)]
+
+
 def checked_sizes(name: str, sizes: tuple[float, ...], least: int) -> Array:
     found = np.sort(checked_list(name, sizes, low=1e-8, high=1e-2))[::-1]
     if len(found) < least:
@@ -314,10 +320,7 @@ def condensation(
                 [f"{law}, {size:g}" for size in sizes],
             )
         ]
-        ends += [
-            Line(np.repeat(folds, len(starts)), later.ravel(), law, POINTS, len(ends) // 2),
-            Line(folds, later.mean() + (folds - folds.mean()) / mu_0, tone=len(ends) // 2),
-        ]
+        ends += with_theory(folds, later, later.mean() + (folds - folds.mean()) / mu_0, law)
 
     # the passage: law, size of the start, seed, and δ for times of arrival
     of = {
@@ -404,14 +407,9 @@ def condensation(
         within=0.01,
     )
 
-    folds = np.log(1 / small)
-    for tone, law in enumerate(equal):
-        near_times = arrival[tone, ..., 0]
-        n = near_times.shape[1]
-        arrivals += [
-            Line(np.repeat(folds, n), near_times.ravel(), law, POINTS, tone),
-            Line(folds, predicted[tone, ..., 0].mean(axis=1), tone=tone),
-        ]
+    for place, law in enumerate(equal):
+        meant_times = predicted[place, ..., 0].mean(axis=1)
+        arrivals += with_theory(np.log(1 / small), arrival[place, ..., 0], meant_times, law)
     size = "ln(1 / size of the start)"
     lab.draw(
         Lines(
@@ -430,8 +428,8 @@ def condensation(
     )
     return (
         f"{lab.yes_or_no(*main, first)}: in the population flow on {len(chains)} chains embeddings "
-        f"grow at the predicted rate to {max(off):.1%}, along the predicted direction to a cosine of "
-        f"{min(cosines):.5f}. Queries have moved by "
+        f"grow at the predicted rate to {max(off):.1%}, along the predicted direction up to 1 - |cos| = "
+        f"{1 - min(cosines):.0e}. Queries have moved by "
         f"{max(moved):.1%} when that stage ends. From a start of "
         f"{small[1]:g} the initial weights predict the arrival at the unigram point to "
         f"{centre(first.measured):.0e} steps."

@@ -237,6 +237,9 @@ def focus(
         growth.append(Line(*flows[-1][0][1:], one, tone=len(growth)))
 
     # which way: sign, rate and shape, on every chain
+    rates = [one.c for one in turns.values()]
+    ends = 1.15 * np.array([min(rates), max(rates)])
+    points = [Line(ends, ends, "measured = predicted", tone=None)]
     for start in (UNIGRAM, RANDOM):
         at = [one for (_, begun), one in turns.items() if begun == start]
         of = Turn(*np.transpose(at))
@@ -249,6 +252,7 @@ def focus(
             ratio = float(np.max(np.abs(of.c) / first))
             given = [below("attention slower than condensation", ratio, 1.0, "largest |c| / μ₀")]
         case, sign = lab.case(*given, start=start), np.sign(of.c)
+        points.append(Line(of.c, of.sign * of.rate, start, POINTS if len(points) < 2 else RINGS))
         main += [
             case.none(
                 SIGN_RULE,
@@ -279,8 +283,8 @@ def focus(
         pi, c = chain.stationary, stages.focus_rate(chain)
         needs.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
         case = lab.case(*needs[-1], law=law)
-        for seed, rates in zip(starts, by["rate"][place].T, strict=True):
-            lab.keep("rate", rates, "size", "growth rate of queries", law=law, seed=seed)
+        for seed, grown in zip(starts, by["rate"][place].T, strict=True):
+            lab.keep("rate", grown, "size", "growth rate of queries", law=law, seed=seed)
         case.near(
             UNIGRAM_POINT,
             "loss on the plateau",
@@ -342,21 +346,6 @@ def focus(
         within=0.01,
     )
 
-    rows = [
-        {"chain": name, "start": start, "c": one.c, "rate": one.rate, "sign": one.sign}
-        for (name, start), one in turns.items()
-    ]
-    lab.table(rows)
-    ends = np.array([min(row["c"] for row in rows), max(row["c"] for row in rows)]) * 1.15
-    points = [
-        Line(
-            [row["c"] for row in rows if row["start"] == start],
-            [row["sign"] * row["rate"] for row in rows if row["start"] == start],
-            start,
-            style,
-        )
-        for start, style in ((UNIGRAM, POINTS), (RANDOM, RINGS))
-    ]
     ahead = np.array([-4.5, 7.0])
     growth.append(Line(ahead, 2 * SMALL * np.exp(ahead), "slope predicted", DOTS, None))
     lab.draw(
@@ -364,7 +353,7 @@ def focus(
             "rate and sign",
             "predicted rate c",
             "measured rate, with its sign",
-            [Line(ends, ends, "measured = predicted", tone=None), *points],
+            points,
             levels={0: ""},
             marks={0: ""},
         ),
