@@ -111,7 +111,7 @@ def markov_contexts(
     n = checked_count("n_sequences", n_sequences, low=1000)
     chains, staying = lazy_chains(laws, stays), named_stays(laws, stays)
     gaps, off = list[Line](), list[Line]()
-    near, long, short = [], list[Claim](), list[Claim]()
+    near, long, short = [], list[Claim](), []
     for law, chain in lab.each(chains.items()):
         pi = chain.stationary
 
@@ -177,24 +177,22 @@ def markov_contexts(
             style = RINGS if name.startswith("cycle") else POINTS
             gaps.append(Line(sizes, gap, name, style, len(gaps)))
             off.append(Line(sizes * per_token, away, name, style, len(off)))
-            for place, kept in ((-1, long), (0, short)):
-                often = at_least(
-                    "rarest token frequent",
-                    sizes[place] * per_token,
-                    VISITS,
-                    "independent visits to it in a context, s π²/C",
+            often = at_least(
+                "rarest token frequent",
+                sizes[-1] * per_token,
+                VISITS,
+                "independent visits to it in a context, s π²/C",
+            )
+            short.append(away[0])
+            long.append(
+                lab.case(often, chain=name).after_trial_runs.at_most(
+                    CONTEXT_RATE,
+                    "length times the expected gradient's gap to its limit, "
+                    "distance to the predicted matrix over its norm",
+                    away[-1],
+                    NEXT_ORDER + NOISE * float(sizes[-1] * error[-1] / size),
                 )
-                length = "the paper's" if place == 0 else "long"
-                tested = lab.case(often, chain=name, length=length).after_trial_runs
-                kept.append(
-                    tested.at_most(
-                        CONTEXT_RATE,
-                        "length times the expected gradient's gap to its limit, "
-                        "distance to the predicted matrix over its norm",
-                        away[place],
-                        NEXT_ORDER + NOISE * float(sizes[place] * error[place] / size),
-                    )
-                )
+            )
     visits = np.geomspace(VISITS / 2, 1.5 * VISITS, 30)
     lab.draw(
         Lines(
@@ -222,5 +220,5 @@ def markov_contexts(
         f"hold the rarest token {VISITS:g} times. There the gradient at random weights differs from "
         "its limit by the predicted matrix over the length, "
         f"with an error of at most {max(frequent, default=np.nan):.0%}. In contexts of the paper's "
-        f"{LENGTH} tokens that error is up to {max(centre(one.measured) for one in short):.0%}."
+        f"{LENGTH} tokens that error is up to {max(short):.0%}."
     )
