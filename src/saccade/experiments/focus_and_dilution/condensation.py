@@ -256,7 +256,7 @@ def condensation(
     growth, ends, arrivals = list[Line](), list[Line](), list[Line]()
     main, off, cosines, moved = [], [], [], []
     passages, folds = list[list[list[Passage]]](), np.log(1 / sizes)
-    for law, chain in lab.each((chains | equal).items()):
+    for law, chain in lab.each([*chains.items(), *equal.items()]):
         if isinstance(chain, EqualLow):
             passages.append(
                 [[passage(chain, size, seed) for seed in equal_starts] for size in lab.each(small)]
@@ -281,8 +281,23 @@ def condensation(
                 mu_0,
                 relative=0.005,
             ),
-            end.at_least(THEOREM_3_2, cosine, found[1].tokens, 1 - 1e-4),
             condensed.at_most(THEOREM_3_2, "relative change of |W_Q|", found[1].moved_before, 1e-5),
+        ]
+        main += [
+            end.at_least(statement, title, values, 1 - 1e-4)
+            for statement, title, values in (
+                (THEOREM_3_2, cosine, found[1].tokens),
+                (
+                    THEOREM_3_2,
+                    "|cos| of the projection's token direction with π - 1/d",
+                    found[1].next_tokens,
+                ),
+                (
+                    CONDENSATION_FROM_THE_START,
+                    "|cos| of the width direction with α",
+                    found[1].width,
+                ),
+            )
         ]
         case.near(
             CONDENSATION_FROM_THE_START,
@@ -293,18 +308,6 @@ def condensation(
         )
         rough.but(start="large").breaking("stage I, small start").at_least(
             THEOREM_3_2, cosine, large.tokens, 1 - 1e-4
-        )
-        end.at_least(
-            THEOREM_3_2,
-            "|cos| of the projection's token direction with π - 1/d",
-            found[1].next_tokens,
-            1 - 1e-4,
-        )
-        end.at_least(
-            CONDENSATION_FROM_THE_START,
-            "|cos| of the width direction with α",
-            found[1].width,
-            1 - 1e-4,
         )
         end.at_most(ATTENTION_AT_REST, "relative change of |W_Q|", found[1].moved, 1e-5)
         off.append(np.abs(found[-1].rate / mu_0 - 1).max())
