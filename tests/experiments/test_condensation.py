@@ -41,7 +41,10 @@ def test_laws_beyond_the_hypotheses_decide_nothing_about_the_arrival(law, stay):
     assert found.answer.startswith("Partly")
 
 
-@pytest.mark.parametrize("name", ["init_scales", "equal_scales"])
-def test_sizes_that_cannot_be_compared_are_refused(name):
+@pytest.mark.parametrize(
+    "name, value",
+    [("init_scales", (1e-3,)), ("equal_scales", (1e-3,)), ("equal_laws", ("paper",) * 3)],
+)
+def test_sizes_that_cannot_be_compared_and_unequal_rare_tokens_are_refused(name, value):
     with pytest.raises(InputError, match=name):
-        condensation.run(condensation.settings(**{name: (1e-3,)}))
+        condensation.run(condensation.settings(**{name: value}))

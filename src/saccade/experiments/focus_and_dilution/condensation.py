@@ -12,6 +12,7 @@ at the origin. Known to fail: arrival before the paper's T_d from starts that ar
 
 from __future__ import annotations
 
+import re
 from typing import Annotated as A
 from typing import Any, NamedTuple
 
@@ -252,7 +253,11 @@ def condensation(
     small = checked_sizes("equal_scales", equal_scales, 3)
     starts, equal_starts = checked_seeds(seeds), checked_seeds(equal_seeds)
     chains = lazy_chains(laws, stays)
-    equal = equal_low_chains(equal_laws, equal_stays)
+    try:
+        equal = equal_low_chains(equal_laws, equal_stays)
+    except InputError as error:  # it names the settings of stage I
+        message = re.sub("`(laws|stays)`", r"`equal_\1`", str(error))
+        raise InputError(message) from None
     growth, ends, arrivals = list[Line](), list[Line](), list[Line]()
     main, off, cosines, moved = [], [], [], []
     passages, folds = list[list[list[Passage]]](), np.log(1 / sizes)
@@ -431,9 +436,9 @@ def condensation(
     )
     return (
         f"{lab.yes_or_no(*main, first)}: in the population flow on {len(chains)} chains embeddings "
-        f"grow at the predicted rate to {max(off):.1%}, along the predicted direction up to 1 - |cos| = "
+        f"grow at the predicted rate to {100 * max(off):.1g}%, along the predicted direction up to 1 - |cos| = "
         f"{1 - min(cosines):.0e}. Queries have moved by "
-        f"{max(moved):.1%} when that stage ends. From a start of "
+        f"{100 * max(moved):.1g}% when that stage ends. From a start of "
         f"{small[1]:g} the initial weights predict the arrival at the unigram point to "
         f"{centre(first.measured):.0e} steps."
     )

@@ -388,5 +388,5 @@ def focus(
         f"{lab.yes_or_no(*main)}: in the population flow every query turns to frequent tokens "
         "where c > 0 and away from them where c < 0, with "
         f"{main[0].measured:g} exceptions on {len(named)} chains. c is negative on {away} of them. "
-        f"Attention grows at the rate |c| to {centre(main[1].measured):.1%}."
+        f"Attention grows at the rate |c| to {100 * centre(main[1].measured):.1g}%."
     )
