@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 import jax
@@ -57,38 +58,55 @@ CHAINS = [
 ]
 
 
-class Worst:
-    """Rows of the table, each with its largest gap over chains."""
+Row = tuple[Statement, str, float, Any, Any]  # what is found, and what it must equal
 
-    def __init__(self) -> None:
-        self.gaps: dict[tuple[Statement, str, float], float] = defaultdict(float)
 
-    def note(self, statement: Statement, title: str, bound: float, found: Any, right: Any) -> None:
-        gap, key = np.abs(np.asarray(found) - right).max(), (statement, title, bound)
-        self.gaps[key] = float(np.maximum(self.gaps[key], gap))  # a missing number stays missing
+def joined(function: Callable[[], Iterator[Row | Formula]]) -> Callable[[], Iterator[Formula]]:
+    """Rows of one statement and title are one row, with the largest gap."""
 
-    def rows(self) -> Iterator[Formula]:
-        for (statement, title, bound), gap in self.gaps.items():
+    @wraps(function)
+    def formulas() -> Iterator[Formula]:
+        gaps: dict[tuple[Statement, str, float], float] = defaultdict(float)
+        for row in function():
+            if isinstance(row, Formula):
+                yield row
+                continue
+            statement, title, bound, found, right = row
+            key = statement, title, bound
+            # unlike max, np.maximum keeps a missing number
+            gaps[key] = float(np.maximum(gaps[key], np.abs(np.asarray(found) - right).max()))
+        for (statement, title, bound), gap in gaps.items():
             yield Formula(statement, title, gap, bound)
 
+    return formulas
 
-def contexts() -> Iterator[Formula]:
+
+@joined
+def contexts() -> Iterator[Row | Formula]:
     """Powers of P, the last token, and the model position by position."""
-    worst = Worst()
     for chain in CHAINS:
         pi, P = chain.stationary, chain.transition
         stay = theory.lazy_fit(stationary=pi, transition=P).stay
         powers = [np.linalg.matrix_power(P, t) for t in range(30)]
         closed = [theory.lazy_power(t, stationary=pi, stay=stay) for t in range(30)]
         lazy = stay * np.eye(len(pi)) + (1 - stay) * pi
-        worst.note(DEFINITION_2_1, "P against λI + (1 - λ)1πᵀ", 1e-14, P, lazy)
-        title = "P^t against 1πᵀ + λ^t (I - 1πᵀ), t below 30"
-        worst.note(PROPOSITION_B_1, title, 1e-13, powers, closed)
-        title = "distribution of the last of 19 tokens, largest gap"
+        yield (DEFINITION_2_1, "P against λI + (1 - λ)1πᵀ", 1e-14, P, lazy)
+        yield (
+            PROPOSITION_B_1,
+            "P^t against 1πᵀ + λ^t (I - 1πᵀ), t below 30",
+            1e-13,
+            powers,
+            closed,
+        )
         last = theory.last_token_law(LENGTH, stationary=pi, stay=stay)
-        worst.note(FINITE_CONTEXTS, title, 1e-14, powers[LENGTH - 1].mean(axis=0), last)
+        yield (
+            FINITE_CONTEXTS,
+            "distribution of the last of 19 tokens, largest gap",
+            1e-14,
+            powers[LENGTH - 1].mean(axis=0),
+            last,
+        )
         weights = small_start(chain.n_vocab, 0.7, 0, 5)
-        title = "outputs position by position against counts, largest gap"
         for context in chain.sample(10, LENGTH, np.random.default_rng(0)):
             Z = weights.embedding[context]
             scores = Z @ weights.query @ weights.key.T @ Z.T
@@ -97,33 +115,57 @@ def contexts() -> Iterator[Formula]:
             with jax.enable_x64(True):
                 M, phi = composite(weights, 1.0)
                 short = context_attention(phi, counts, context[-1:])[0] @ M
-            worst.note(DEFINITION_2_2, title, 1e-12, short, output)
-    return worst.rows()
+            yield (
+                DEFINITION_2_2,
+                "outputs position by position against counts, largest gap",
+                1e-12,
+                short,
+                output,
+            )
 
 
-def first_orders() -> Iterator[Formula]:
+@joined
+def first_orders() -> Iterator[Row | Formula]:
     """Gradients, forces at the origin, and powers of small weights."""
-    worst = Worst()
     for chain in CHAINS:
         pi, gaps = chain.stationary, gradient_gaps(chain, 0)
-        title = "gradient against central differences, largest gap"
-        worst.note(PROPOSITION_2_3, title, 1e-8, gaps.finite_difference, 0)
-        title = "gradient against the closed form, largest gap"
-        worst.note(PROPOSITION_2_3, title, 1e-13, gaps.closed_form, 0)
+        yield (
+            PROPOSITION_2_3,
+            "gradient against central differences, largest gap",
+            1e-8,
+            gaps.finite_difference,
+            0,
+        )
+        yield (
+            PROPOSITION_2_3,
+            "gradient against the closed form, largest gap",
+            1e-13,
+            gaps.closed_form,
+            0,
+        )
         drive = theory.condensation_drive(stationary=pi)
-        title = "-dL/dM against π (π - 1/d)ᵀ at the origin, largest gap"
-        worst.note(THEOREM_3_2, title, 1e-14, decoder_force(chain), drive)
+        yield (
+            THEOREM_3_2,
+            "-dL/dM against π (π - 1/d)ᵀ at the origin, largest gap",
+            1e-14,
+            decoder_force(chain),
+            drive,
+        )
 
         drawn, sizes = small_start(chain.n_vocab, 1.0, 0, 5), np.array([1e-3, 5e-4])
         speeds = [np.linalg.norm(velocity_at([s * one for one in drawn], chain)[1]) for s in sizes]
-        title = "power of the start's size in the first speed of the queries, against 5"
-        worst.note(ATTENTION_AT_REST, title, 0.05, fits.power(sizes, speeds), 5)
+        yield (
+            ATTENTION_AT_REST,
+            "power of the start's size in the first speed of the queries, against 5",
+            0.05,
+            fits.power(sizes, speeds),
+            5,
+        )
         moved = velocity_at(drawn, chain)[3]
-        title = "velocity of W_1 1, largest entry"
-        worst.note(FROZEN_PARTS, title, 1e-14, moved.sum(axis=1), 0)
+        yield (FROZEN_PARTS, "velocity of W_1 1, largest entry", 1e-14, moved.sum(axis=1), 0)
         W0_dot, *_, W1_dot = velocity_at(drawn._replace(query=0 * drawn.query), chain)
         off = theory.ray_parts(W0_dot, W1_dot, stationary=pi).embedding_off
-        worst.note(FROZEN_PARTS, "velocity of R_0 without attention, largest entry", 1e-14, off, 0)
+        yield (FROZEN_PARTS, "velocity of R_0 without attention, largest entry", 1e-14, off, 0)
 
         gamma = theory.unigram_point(stationary=pi).gamma
         errors = []
@@ -131,19 +173,28 @@ def first_orders() -> Iterator[Formula]:
             tilted = theory.population_attention(strength * np.outer(gamma, gamma), stationary=pi)
             first = theory.first_order_attention(np.array([strength]), stationary=pi, gamma=gamma)
             errors.append(np.abs(tilted - first[0]).max())
-        title = "power of the strength in the error of first-order attention, against 2"
-        worst.note(FIRST_ORDER_ATTENTION, title, 0.05, fits.power(sizes, errors), 2)
+        yield (
+            FIRST_ORDER_ATTENTION,
+            "power of the strength in the error of first-order attention, against 2",
+            0.05,
+            fits.power(sizes, errors),
+            2,
+        )
         # a lead of 20 for token 0 over the next, for the rarest query, which tilts least
         scores = theory.focus_logits(20 / (gamma[-1] * (gamma[0] - gamma[1])), gamma=gamma)
-        title = "attention on token 0, embeddings frozen, queries and keys large, against 1"
         focused = theory.population_attention(scores, stationary=pi)[:, 0]
-        worst.note(THEOREM_3_5, title, 1e-6, focused, 1)
-    return worst.rows()
+        yield (
+            THEOREM_3_5,
+            "attention on token 0, embeddings frozen, queries and keys large, against 1",
+            1e-6,
+            focused,
+            1,
+        )
 
 
-def critical_points() -> Iterator[Formula]:
+@joined
+def critical_points() -> Iterator[Row | Formula]:
     """Spectra of both critical points; Propositions 3.3, 3.4 and C.7 for equal rare tokens."""
-    worst, errata = Worst(), list[Formula]()
     for place, chain in enumerate(CHAINS):
         pi, around = chain.stationary, setting(chain)
         law: dict[str, Any] = {"stationary": pi, "transition": chain.transition}
@@ -159,19 +210,29 @@ def critical_points() -> Iterator[Formula]:
             np.linalg.eigvalsh(one)[::-1]
             for one in (J[np.ix_(~mask, ~mask)], J[np.ix_(mask, mask)], at_origin)
         )
-        title = "largest entry of the velocity at the unigram point"
         for moved in velocity_at(point, chain):
-            worst.note(UNIGRAM_POINT, title, 1e-14, moved, 0)
+            yield (
+                UNIGRAM_POINT,
+                "largest entry of the velocity at the unigram point",
+                1e-14,
+                moved,
+                0,
+            )
         for title, found, closed in (
             ("J_out", outer, theory.outer_spectrum(stationary=pi, d_model=WIDTH)),
             ("J_att: c, -c and zeros", inner, theory.attention_spectrum(**law, **WIDTHS)),
             ("origin: μ₀, -μ₀ and zeros", origin, theory.origin_spectrum(stationary=pi, **WIDTHS)),
         ):
-            worst.note(SPECTRA, f"{title}, largest gap of a rate", 1e-8, found, closed)
-        title = "growth rate of attention with logits times s, over c, against s"
+            yield (SPECTRA, f"{title}, largest gap of a rate", 1e-8, found, closed)
         for s in (0.25, 3.0):
             scaled = np.linalg.eigvalsh(jacobian(velocity, point, around._replace(phi_scale=s)))
-            worst.note(LOGIT_SCALE, title, 1e-8, scaled[-1] / focus_rate(chain), s)
+            yield (
+                LOGIT_SCALE,
+                "growth rate of attention with logits times s, over c, against s",
+                1e-8,
+                scaled[-1] / focus_rate(chain),
+                s,
+            )
         if place >= len(EQUAL):
             continue
 
@@ -183,15 +244,30 @@ def critical_points() -> Iterator[Formula]:
             theory.overlap_target(**one.law),
             theory.two_level_focus_rate(stay=one.stay, **one.law),
         )
-        title = "κ₁² at the critical point that Newton's method finds, largest gap"
-        worst.note(PROPOSITION_3_3, title, 1e-10, amplitude, target)
+        yield (
+            PROPOSITION_3_3,
+            "κ₁² at the critical point that Newton's method finds, largest gap",
+            1e-10,
+            amplitude,
+            target,
+        )
         slope = theory.composite_gradients(*point, **law).attention_logits
         printed = theory.unigram_logit_gradient(stay=one.stay, **one.law)
-        worst.note(PROPOSITION_C_7, "∂L/∂Φ against eq. 129, largest gap", 1e-14, slope, printed)
-        title = "coupling of J_out and J_att, largest entry"
-        worst.note(PROPOSITION_3_4, title, 1e-14, J[np.ix_(mask, ~mask)], 0)
-        title = "largest eigenvalues of J_out and J_att, against 0 and c"
-        worst.note(PROPOSITION_3_4, title, 1e-8, [outer[0], inner[0]], [0, c])
+        yield (PROPOSITION_C_7, "∂L/∂Φ against eq. 129, largest gap", 1e-14, slope, printed)
+        yield (
+            PROPOSITION_3_4,
+            "coupling of J_out and J_att, largest entry",
+            1e-14,
+            J[np.ix_(mask, ~mask)],
+            0,
+        )
+        yield (
+            PROPOSITION_3_4,
+            "largest eigenvalues of J_out and J_att, against 0 and c",
+            1e-8,
+            [outer[0], inner[0]],
+            [0, c],
+        )
         if place:
             continue
 
@@ -212,18 +288,15 @@ def critical_points() -> Iterator[Formula]:
                 0.0,
             ),
         ):
-            errata.append(
-                Formula.erratum(
-                    statement,
-                    title,
-                    float(value),
-                    number=number,
-                    printed=wrong,
-                    corrected=right,
-                    within=within,
-                )
+            yield Formula.erratum(
+                statement,
+                title,
+                float(value),
+                number=number,
+                printed=wrong,
+                corrected=right,
+                within=within,
             )
-    return iter([*worst.rows(), *errata])
 
 
 FORMULAS = [contexts, first_orders, critical_points]
