@@ -379,13 +379,11 @@ def condensation(
         0,
         strict=True,
     )
-    late.near(
-        LEMMA_C_4,
-        "power of ε in |W_Q| + |W_K| and in |R_0| + |R_1|, until T_2",
-        [power("attention"), power("off_ray")],
-        1,
-        within=0.02,
-    )
+    for statement, words, name in (
+        (SHARPER_ORDERS, "|W_Q| + |W_K|", "attention"),
+        (LEMMA_C_4, "|R_0| + |R_1|", "off_ray"),
+    ):
+        late.near(statement, f"power of ε in {words}, until T_2", power(name), 1, within=0.02)
     late.none(PROPOSITION_C_5, "z and |a|² + |b|² grow from T_p to T_2", of["falls"])
     took = arrival - t_p
     late.at_most(

@@ -110,6 +110,7 @@ class Turn(NamedTuple):
     """Which way attention turns, in one flow or in several."""
 
     c: Any  # predicted rate
+    hurry: Any  # its size over the rate of condensation
     rate: Any
     sign: Any  # 1 where every query tilts to token 0, -1 where every query tilts away, else 0
     cosine: Any  # of the attention logits with π πᵀ, middle of the window
@@ -142,6 +143,7 @@ def turn(chain: saccade.MarkovChain, start: str) -> Turn:
     tilt = np.array([np.interp(at, path.time, one) for one in tilts.T])
     return Turn(
         c=c,
+        hurry=np.abs(c) / theory.condensation_rate(stationary=pi),
         rate=fits.growth_rate(path.time, queries, window),
         sign=int(np.all(tilt > 0)) - int(np.all(tilt < 0)),
         cosine=float(theory.alignment(path.scores[half], np.outer(pi, pi))),
@@ -241,16 +243,9 @@ def focus(
     ends = 1.15 * np.array([min(rates), max(rates)])
     points = [Line(ends, ends, "measured = predicted", tone=None)]
     for start in (UNIGRAM, RANDOM):
-        at = [one for (_, begun), one in turns.items() if begun == start]
-        of = Turn(*np.transpose(at))
-        given = []
-        if start == RANDOM:
-            first = [
-                theory.condensation_rate(stationary=named[name].stationary)
-                for name in random_starts
-            ]
-            ratio = float(np.max(np.abs(of.c) / first))
-            given = [below("attention slower than condensation", ratio, 1.0, "largest |c| / μ₀")]
+        of = Turn(*np.transpose([one for (_, begun), one in turns.items() if begun == start]))
+        slower = below("attention slower than condensation", max(of.hurry), 1.0, "largest |c| / μ₀")
+        given = [slower] if start == RANDOM else []
         case, sign = lab.case(*given, start=start), np.sign(of.c)
         points.append(Line(of.c, of.sign * of.rate, start, POINTS if len(points) < 2 else RINGS))
         main += [
