@@ -115,13 +115,15 @@ TOYS = {
 }
 
 
+def mode_and_rest(x: Any, _: Any) -> Any:
+    """One growing mode, one that does not move, and terms of second order."""
+    return jnp.array([x[0] + x[0] * x[1], x[0] ** 2])
+
+
 def turn(size: float) -> float:
     """Tangent of the angle to the growing mode at alignment time, from a start (size², size)."""
     times = np.array([0.0, np.log(1 / size) / 2])
-    start = size * np.array([size, 1.0])
-    run = linear_validity(
-        lambda x, _: jnp.array([x[0] + x[0] * x[1], x[0] ** 2]), np.zeros(2), start, (), times
-    )
+    run = linear_validity(mode_and_rest, np.zeros(2), size * np.array([size, 1.0]), (), times)
     return float(abs(run.full[-1, 1] / run.full[-1, 0]))
 
 
