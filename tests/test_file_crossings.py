@@ -11,7 +11,7 @@ from tools.file_crossings import crossings
 def test_each_pair_of_functions_in_different_files_counts_once():
     found = crossings(
         lambda: [
-            finding_of("focus-growth"),
+            finding_of("focus"),
             module_of("condensation"),
             checked_seeds((2, 3)),
             checked_seeds((5,)),

@@ -238,12 +238,11 @@ def focus_and_dilution_maps() -> Figure:
 
 def focus_and_dilution_sign() -> Figure:
     """Measured growth rate of attention, signed by the side it turns to, against the predicted c."""
-    asked = experiment("focus-sign")
-    rows = asked.rows(asked.run())
+    points = experiment("focus").run().panels[0][0].lines[1:]
     drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
-    predicted = np.array([row["c"] for row in rows])
-    measured = np.array([row["rate"] * row["sign_seen"] for row in rows])
+    predicted = np.concatenate([line.x for line in points])
+    measured = np.concatenate([line.y for line in points])
     reach = 1.1 * np.abs(predicted).max()
     axes.plot([-reach, reach], [-reach, reach], color="black", lw=0.8, label="measured = predicted")
     for i, (name, chosen) in enumerate(

@@ -19,11 +19,8 @@ from saccade.theory import focus_and_dilution as theory
 # rounding, 1e-16 / step.
 _STEP = 2e-6
 # compiled: outside compiled code JAX would compile every operation by itself
-_velocity, _loss, slope_at = (
-    jax.jit(embedded.velocity),
-    jax.jit(embedded.loss),
-    jax.jit(jax.grad(embedded.population_loss)),
-)
+_velocity = jax.jit(embedded.velocity)
+slope_at = jax.jit(jax.grad(embedded.population_loss))
 
 
 class GradientGaps(NamedTuple):
@@ -42,11 +39,6 @@ def velocity(weights: Any, chain: saccade.MarkovChain) -> list[NDArray[np.float6
     """Velocity of embedding, query, key and projection at rate 1, in float64."""
     with jax.enable_x64(True):
         return [np.asarray(matrix) for matrix in _velocity(Weights(*weights), setting(chain))]
-
-
-def loss(weights: Any, chain: saccade.MarkovChain) -> float:
-    with jax.enable_x64(True):
-        return float(_loss(Weights(*weights), setting(chain)))
 
 
 def decoder_force(chain: saccade.MarkovChain) -> NDArray[np.float64]:

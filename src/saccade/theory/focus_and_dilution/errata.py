@@ -335,7 +335,7 @@ DROPPED: tuple[Dropped, ...] = (
     ),
     Dropped(
         "T₂ ≤ T_d (after Proposition C.6)",
-        "true for small ε, and the paper names no threshold; for larger ε it fails in 22, 26 and 10 of 48 cases (three chains)",
+        "true for small ε, and the paper names no threshold; for larger ε it fails in 58 of 144 cases (three chains)",
     ),
     Dropped(
         "The suprema in eqs. 74 and 89",
