@@ -1,3 +1,27 @@
 """Sizes at which every claim has its verdict of the default size, in a few seconds."""
 
-SMALL: dict[str, dict] = {}
+SMALL: dict[str, dict] = {
+    "markov-contexts": {
+        "laws": ("0.6 of 4",),
+        "stays": (0.5,),
+        "lengths": (20, 40),
+        "n_sequences": 5000,
+    },
+    "saddle": {"laws": ("paper",), "stays": (0.3,), "displacements": (1e-2, 1e-3)},
+    "condensation": {
+        "laws": ("paper",),
+        "stays": (0.3,),
+        "seeds": 1,
+        "equal_laws": ("0.75 of 4",),
+        "equal_stays": (0.8,),
+        "equal_seeds": 1,
+    },
+    "focus": {
+        "zipf_stays": (-0.05, 0.5),
+        "n_random": 1,
+        "random_starts": ("zipf-6, stay -0.05",),
+        "laws": ("paper",),
+        "stays": (0.3,),
+        "seeds": 1,
+    },
+}
