@@ -132,10 +132,11 @@ def reparameterisation(
     random.in_order(FINITE_WIDTH, title, -mean)
 
     most = int(np.argmax(logits["Y, Z"][-1]))
-    styles = zip(logits.items(), (LINE, RINGS, POINTS), (None, 0, 1), (1, 1, 3), strict=True)
+    parts = (slice(1, None), slice(1, None, 5), slice(3, None, 5))
+    styles = zip(logits.items(), (LINE, RINGS, POINTS), (None, 0, 1), parts, strict=True)
     curves = [
-        Line(t[first::5], path[first::5, most], f"{moves} trained", style, tone)
-        for (moves, path), style, tone, first in styles
+        Line(t[part], path[part, most], f"{moves} trained", style, tone)
+        for (moves, path), style, tone, part in styles
     ]
     every = np.repeat(widths, draws)
     fitted = np.exp(np.log(mean * np.sqrt(widths)).mean()) / np.sqrt(widths)
