@@ -236,13 +236,15 @@ def scan_then_snap(
             [bool(some) for some in tokens],
             sentence=f"In the flow with most exceptions: {listed}." if listed else "",
         )
-    if base.entropy[0] > 0:
+    if len(set(leader.prob[leader.distinct])) > 1:
         five = [flows[name] for name in SCALES]
         ratios = [(one.entropy[0] - one.entropy[-1]) / entropy_lost(one) for one in five]
         title = "entropy that distinct tokens have lost when attention has frozen, over theory"
         case("base").near(FROZEN_ENTROPY, title, ratios, 1, within=tolerance(base))
     else:
-        lab.leave_out("Entropy is left out: the leading class has a single distinct token.")
+        lab.leave_out(
+            "Entropy is left out: distinct tokens of the leading class are equally frequent."
+        )
 
     # Controls: with one assumption broken, growth must miss the prediction.
     for name, assumption in broken.items():

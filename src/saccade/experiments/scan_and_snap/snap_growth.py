@@ -225,7 +225,7 @@ def against_theorem_2(run: xr.Dataset, task: SequenceClasses) -> dict[str, list[
     for row in range(task.n_classes):
         own = np.flatnonzero(distinct[row])
         p, grown = prob[row, own], z[row, own]
-        rarer, _ = np.nonzero((p[:, None] > p) & ~(grown[:, None] > grown + ROUNDING))
+        _, rarer = np.nonzero((p[:, None] > p) & ~(grown[:, None] > grown + ROUNDING))
         overtaken += [(row, int(token)) for token in own[rarer]]
     return {
         GAIN: [(row, token) for row, token in np.argwhere(distinct & ~(z > ROUNDING)).tolist()],
