@@ -145,20 +145,20 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
         "surprises": 1,
     }
     assert "| 1 cannot be told |" in table(
-        "scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])}
+        "scan-and-snap", {"first-force": verdict_counts([noisy.as_dict()])}
     )
     assert "1 fails as expected |" in table(
-        "scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])}
+        "scan-and-snap", {"first-force": verdict_counts([known.as_dict()])}
     )
     held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
     assert "| 1 holds |" in table(
-        "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])}
+        "scan-and-snap", {"first-force": verdict_counts([held.as_dict()])}
     )
     assert "| 2 hold |" in table(
-        "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)}
+        "scan-and-snap", {"first-force": verdict_counts([held.as_dict()] * 2)}
     )
     assert "1 fails; 1 surprise among them |" in table(
-        "scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])}
+        "scan-and-snap", {"first-force": verdict_counts([surprising.as_dict()])}
     )
 
 
@@ -172,7 +172,7 @@ def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_n
     ]
     assert verdict_counts(claims)[HOLDS] == 3
     assert "| 3 hold (1 published, 1 calculus), 1 replication |" in table(
-        "scan-and-snap", {"growth-figures": verdict_counts(claims)}
+        "scan-and-snap", {"first-force": verdict_counts(claims)}
     )
 
 
@@ -187,7 +187,7 @@ def test_the_totals_count_every_claim_once_by_its_kind():
         .breaking("x")
         .near(lemma, "control", 2.0, 1.0, within=0.1)
     )
-    made = totals_table({"growth-figures": verdict_counts([claim.as_dict() for claim in claims])})
+    made = totals_table({"first-force": verdict_counts([claim.as_dict() for claim in claims])})
     assert (
         "| claims | theory against simulation | published | calculus | controls | replications | all |"
         in made
@@ -212,14 +212,14 @@ def test_replications_that_fail_are_not_hidden_among_the_others():
     ):
         counts = verdict_counts(claims)
         assert counts[FAILS] == 0
-        assert said in table("scan-and-snap", {"growth-figures": counts})
+        assert said in table("scan-and-snap", {"first-force": counts})
 
 
 THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_claims_that_are_not_what_was_written_get_into_no_table(tmp_path):
-    folder = written(tmp_path / "results" / "growth-figures")
+    folder = written(tmp_path / "results" / "first-force")
     for harm in (
         lambda: (folder / "claims.json").write_text("[ ]\n"),
         lambda: (folder / "claims.json").unlink(),

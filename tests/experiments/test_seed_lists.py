@@ -38,7 +38,7 @@ TINY = {
         "t1": 10.0,
     },
     "large-steps": {"steps": 10, "held_steps": 10, "context": 31, "limits": (0.8,)},
-    "layers-in-turn": {"depths": (2,), "t1": 100.0},
+    "joma": {"depths": (2,), "deep_t1": 100.0},
     "condensation": {"init_scales": (1e-2, 1e-3), "n_times": 100},
     "focus-growth": {"init_scales": (1e-2, 1e-3), "n_times": 100},
     "condensation-transition": {"init_scales": (1e-2, 1e-3, 1e-4), "d_model": 4},

@@ -169,7 +169,7 @@ def test_the_last_lines_say_why_the_exit_code_is_1(
     """Also where no claim is a surprise, but one is outside its assumptions without being known to
     be.
     """
-    names = ["growth-figures", "decoder-dynamics"][: len(claims)]
+    names = ["first-force", "decoder-dynamics"][: len(claims)]
     made = [
         Outcome(name, "", tmp_path, POWERS.run(), of, as_designed)
         for name, of in zip(names, claims, strict=True)
@@ -179,9 +179,7 @@ def test_the_last_lines_say_why_the_exit_code_is_1(
     assert main(["reproduce", *names, "--out", str(tmp_path)]) == code
     lines = capsys.readouterr().out.splitlines()
     told = (
-        lines[-2]
-        if len(claims) > 1
-        else lines[0].removeprefix("growth-figures: ").rpartition(",")[0]
+        lines[-2] if len(claims) > 1 else lines[0].removeprefix("first-force: ").rpartition(",")[0]
     )
     assert told == said
 

@@ -36,7 +36,6 @@ WITH_ERRATA = (
     "attention-fates",
     "relative-gain",
     "scan-then-snap",
-    "growth-figures",
     "saddle-departure",
     "condensation-transition",
     "ray-critical-point",

@@ -208,16 +208,18 @@ def scan_then_snap(
     for rates, _ in zip(cells, work, strict=True):
         options = {"t1": 1e9, "n_times": 160, "keep": ("attention_logits",)}
         grid.append(growth_of(saccade.reduced_flow(task, **rates, **options), task))
-    if scanned := [one for one in grid if one.conditions[SCANS_FIRST].holds]:
-        over = lab.case(base.conditions[assumed.WEAK_OVERLAPS], **whose, rates="over four decades")
-        rates = [(one.theory.clock["lr_decoder"], one.theory.lr_attention) for one in scanned]
+    over = lab.case(base.conditions[assumed.WEAK_OVERLAPS], **whose, rates="over four decades")
+    scanned = [one for one in grid if one.conditions[SCANS_FIRST].holds]
+    if scanned:
+        title = "flows that scanned have their onset between t0' and t0"
+        over.none(THEOREM_4, title, [off_time(one) for one in scanned])
+    if len(timed := [one for one in scanned if np.isfinite(one.onset)]) > 2:
+        rates = [(one.theory.clock["lr_decoder"], one.theory.lr_attention) for one in timed]
         design = np.column_stack([np.log(rates), np.ones(len(rates))])
-        onsets = np.log([one.onset for one in scanned])
+        onsets = np.log([one.onset for one in timed])
         powers = np.linalg.lstsq(design, onsets, rcond=None)[0]
         over.near(THEOREM_4, "power of η_Y in the onset", powers[0], -1, within=0.05)
         over.near(THEOREM_4, "power of η_Z in the onset", powers[1], 0, within=0.05)
-        title = "flows that scanned have their onset between t0' and t0"
-        over.none(THEOREM_4, title, [off_time(one) for one in scanned])
 
     # Theorem 2 in every flow; a flow with any token against it is one exception.
     single = base.conditions[assumed.ONE_COMMON_TOKEN].holds
