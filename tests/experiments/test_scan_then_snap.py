@@ -17,12 +17,12 @@ OWN = "class,query,the,of,a,b,c,d\nA,q,.4,.2,.3,.1,0,0\nB,q,.3,.3,0,0,.3,.1\n"
 def run_on(tmp_path, text, **settings):
     path = tmp_path / "classes.csv"
     path.write_text(text)
-    short = {"classes": str(path), "t1": 1e6, "n_times": 80, "n_rates": 0}
+    short = {"classes": str(path), "t1": 1e6, "n_times": 80}
     return scan_then_snap.run(scan_then_snap.settings(**short | settings))
 
 
 def test_a_user_s_classes_name_the_assumptions_they_break(tmp_path):
-    found = run_on(tmp_path, OWN, n_rates=2)
+    found = run_on(tmp_path, OWN)
     assert found.left_out == []
     assert {claim.verdict for claim in found.claims} <= {HOLDS, OUTSIDE}
     slopes = [claim for claim in found.claims if claim.title.startswith("log growth per")]

@@ -74,8 +74,8 @@ def first_force(
         main.append(case.at_most(FIRST_FORCE, title, first[0], 0.01))
         unscaled = saccade.PairwiseText(drawn, normalise=False, **rates)
         found = end(saccade.flow(unscaled, t1=times[0], **solver))
-        control = lab.case(met(UNIT_LENGTH, False), context=context).breaking(UNIT_LENGTH)
-        control.at_most(FIRST_FORCE, title, apart(law[0], found), 0.01)
+        control = case.but([met(UNIT_LENGTH, False)], attention="not divided by its length")
+        control.breaking(UNIT_LENGTH).at_most(FIRST_FORCE, title, apart(law[0], found), 0.01)
         title = "relative distance where the predicted error is 10 %"
         at_clock = float(np.interp(1.0, SHARES, first))
         case.between(FIRST_FORCE_CLOCK, title, at_clock, 0.05, 0.2)
@@ -99,8 +99,6 @@ def first_force(
 
         lab.keep("flow", flow, "share token", "attention logits in the flow", context=context)
         lab.keep("law", law, "share token", "the same by the first force", context=context)
-        lab.keep("true_error", true, "step", "error of decoder first", context=context)
-        lab.keep("told_error", told.error, "step", "its own estimate of it", context=context)
         scale, moved = np.abs(flow[0]).max(), told.error > 0
         shown = np.abs(flow[0]) > 0
         x, y = law[0][shown] / scale, flow[0][shown] / scale

@@ -166,10 +166,6 @@ def joma(
     published.near(FIG_4, "entropy of attention at its minimum, nats", low, 0.942, within=1e-3)
     published.near(FIG_4, "entropy of attention at the end, nats", last, 1.550, within=1e-3)
     published.near(FIG_4, "step of the minimum", step, 669, within=1)
-    gone = np.array(path) >= 0.9 * targets
-    settled = np.where(gone.any(axis=0), gone.argmax(axis=0), np.nan)
-    title = "the larger its target, the earlier a component settles"
-    case.in_order(FIG_4, title, settled[np.isfinite(settled)][::-1])
 
     # Two and three layers: which turns first, and which freezes last.
     deep, ratio, late, over = [], [], [], []

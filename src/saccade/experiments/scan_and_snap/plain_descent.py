@@ -152,7 +152,7 @@ def plain_descent(
     freezes = case("slow").near(PLAIN_SNAP, title, found, predicted, relative=0.25)
 
     # Plain descent's own theory, token by token.
-    paths, falls, errors, wrong = {}, {}, [], []
+    paths, falls, errors = {}, {}, []
     for (name, (task, rate, end)), _ in zip(followed.items(), work, strict=False):
         options = {"t1": end, "n_times": 120, "lr_decoder": 1.0, "lr_attention": rate}
         run = paths[name] = saccade.flow(task, **options, **keep)
@@ -161,7 +161,6 @@ def plain_descent(
         told = predicted_logits(run.time.values, task, 1.0, rate)[:, 0]
         falls[name] = -z[1:, 0], -told[1:, 0]
         errors.append(np.abs(told - z)[1:].max(axis=1) / np.abs(z)[1:].max(axis=1))
-        wrong.append((np.sign(told[-1]) != np.sign(z[-1])).any())
         lab.keep("steps", run.time.values, "sample", "time of each sample", "steps", case=name)
         about = "-z of the common token, plain flow (B)"
         lab.keep("fall", -z[:, 0], "sample", about, case=name)
@@ -169,8 +168,6 @@ def plain_descent(
     title = "attention logits of plain descent with memory, largest error along the flow"
     together = lab.case(classes="weak and strong")
     together.at_most(PLAIN_MEMORY, title, np.concatenate(errors), 0.02)
-    title = "every token ends up on the side that theory says, in all cases"
-    together.none(PLAIN_MEMORY, title, wrong)
 
     # Growth per unit of ln t with fast attention, from 100 t0 on.
     quickly, slowly = lab.case(attention="fast"), lab.case(attention="slow")
@@ -236,7 +233,7 @@ def plain_descent(
     off, height = np.abs(found / after[1:-1] - 1), long.height[1:-1] / heights[0]
     title = "growth per unit of ln L after the snap, largest relative error"
     overlaps.at_most(PLAIN_LATE_SNAP, title, off[height > 3], 0.1)
-    control = overlaps.breaking(met("plain descent has snapped", False))
+    control = overlaps.but(height="below L_s").breaking(met("plain descent has snapped", False))
     scanned = long.t[1:-1] >= 10 * long.snap_time
     control.at_most(PLAIN_LATE_SNAP, title, off[scanned & (height < 1)], 0.1)
 
