@@ -44,7 +44,7 @@ def test_a_user_s_names_are_in_claims_film_and_figure(tmp_path):
     slope = next(claim for claim in found.claims if claim.title.startswith("log growth per"))
     # f of c in B is larger than of a in A
     assert (slope.case["token"], slope.case["class"]) == ("c", "B")
-    attention, growth = specs(found.panels)[0]
+    attention, growth, _ = specs(found.panels)[0]
     assert attention["y"]["label"] == "attention of class B"
     assert [line["name"] for line in attention["series"]][::2] == ["c", "2 common tokens"]
     assert "of c in class B" in growth["y"]["label"]
@@ -69,7 +69,7 @@ def test_tokens_that_contradict_theorem_2_are_named(tmp_path):
     found = run_on(tmp_path, "class,the,of,a,c\nA,.3,.6,.1,0\nB,.3,.01,0,.69\n")
     rising = next(claim for claim in found.claims if claim.title.startswith("common tokens lose"))
     assert not rising.agrees
-    assert rising.sentence == "In the flow with most exceptions: of in class A."
+    assert rising.sentence == "In the flow with most exceptions: of in class A, of in class B."
 
 
 def test_more_tokens_than_the_file_names_fill_up_the_vocabulary(tmp_path):

@@ -102,7 +102,6 @@ def plain_descent(
     followed = {
         "weak, slow": (weak, slow, t1),
         "weak, fast": (weak, fast, t1),
-        "weak, faster": (weak, 10 * fast, t1),
         "strong, fast": (task_of(strong_features[0]), fast, LONG),
     }
     cells = [(name, ratio) for name in stage_tasks for ratio in ratios]
@@ -206,10 +205,6 @@ def plain_descent(
     quickly.after_trial_runs.near(PLAIN_GROWTH, title, rate.min(), slowest, relative=0.2)
     title, again = "growth per unit of ln t picks up again: at the end / at its minimum", rate[-2]
     quickly.at_least(PLAIN_GROWTH, title, again / rate.min(), 1.05)
-    title = "growth per unit of ln t: at ten times the attention rate / at this rate"
-    faster = lead(paths["weak, faster"], weak)
-    ratio = np.interp(np.log(t), np.log(faster.t), faster.rate) / path.rate
-    quickly.near(PLAIN_GROWTH, title, ratio[path.late][:-1], 1, within=0.1)
     share = 1 - common_feature**2  # of the fall that eq. 100 has and Theorem 4 leaves out
     corrected = n_classes * share * ends["fast"].predicted
     fell, should_fall = falls["weak, fast"]

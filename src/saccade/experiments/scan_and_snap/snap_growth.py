@@ -214,22 +214,20 @@ def class_logits(run: xr.Dataset, task: SequenceClasses, row: int) -> Array:
     return run.attention_logits.isel(query=place).transpose("time", "token").values
 
 
-def against_theorem_2(run: xr.Dataset, task: SequenceClasses) -> dict[str, list[tuple[int, int]]]:
-    """Tokens (class, token) at the end of a flow that contradict it, by rule."""
+def against_theorem_2(run: xr.Dataset, task: SequenceClasses) -> dict[str, list[list[int]]]:
+    """Tokens [class, token] at the end of a flow that contradict it, by rule."""
     prob, distinct = task.token_prob, task.distinct
     z = np.stack([class_logits(run, task, row)[-1] for row in range(task.n_classes)])
-    _, first = np.unique(task.query, return_index=True)
-    met = np.array([(prob[task.query == task.query[row]] > 0).any(axis=0) for row in first])
-    rising = ~(z[first] < -ROUNDING) & met & task.common
+    rising = (prob > 0) & task.common & ~(z < -ROUNDING)
     overtaken = []
     for row in range(task.n_classes):
         own = np.flatnonzero(distinct[row])
         p, grown = prob[row, own], z[row, own]
         _, rarer = np.nonzero((p[:, None] > p) & ~(grown[:, None] > grown + ROUNDING))
-        overtaken += [(row, int(token)) for token in own[rarer]]
+        overtaken += [[row, token] for token in own[rarer].tolist()]
     return {
-        GAIN: [(row, token) for row, token in np.argwhere(distinct & ~(z > ROUNDING)).tolist()],
-        LOSE: [(int(first[m]), token) for m, token in np.argwhere(rising).tolist()],
+        GAIN: np.argwhere(distinct & ~(z > ROUNDING)).tolist(),
+        LOSE: np.argwhere(rising).tolist(),
         ORDER: overtaken,
     }
 
