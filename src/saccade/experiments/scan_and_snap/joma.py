@@ -216,6 +216,7 @@ def joma(
             flows["exp"][f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")
         )
         sums.append(drift(logits.sum(axis=-1), theory.layer_invariant(logits, weights)))
+    next(work, None)  # all is done
     title = "drift of Σ logits - ½ Σ weights² / change of Σ logits"
     lab.case(layers="1 to 3").at_most(LAYER_LAW, title, sums, 1e-6)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
@@ -341,7 +342,9 @@ def plain_descent(
     )
 
 
-def predicted_logits(t: Array, task: SequenceClasses, lr_decoder: float, lr_attention: float):
+def predicted_logits(
+    t: Array, task: SequenceClasses, lr_decoder: float, lr_attention: float
+) -> Array:
     """By the theory of plain descent (time, class, token that occurs)."""
     return theory.plain_attention_logits(
         t,
@@ -363,7 +366,7 @@ class Lead(NamedTuple):
     snap_time: float  # t0
 
     @property
-    def late(self) -> Array:
+    def late(self) -> NDArray[np.bool_]:
         """Samples from 100 t0 on: the scan is over."""
         return self.t >= 100 * self.snap_time
 
@@ -409,7 +412,7 @@ def stages(t: Array, attention: Array, task: SequenceClasses) -> list[float]:
     return [found.get(stage, np.nan) for stage in STAGES]
 
 
-def largest_lead(attention: Array, distinct: Array) -> float:
+def largest_lead(attention: Array, distinct: NDArray[np.bool_]) -> float:
     """Largest share of the leading distinct token over its share at the start, mean over classes."""
     own = np.where(distinct, attention, 0.0)
     share = (own.max(axis=-1) / own.sum(axis=-1)).mean(axis=1)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import cumulative_trapezoid, solve_ivp
 
 from saccade.data.sequence_classes import SequenceClasses
@@ -43,7 +43,7 @@ class Leader(NamedTuple):
     token: int
     prob: Array  # of its class, by token
     feature: Array  # the same, normalised
-    distinct: Array  # the tokens that only its class has
+    distinct: NDArray[np.bool_]  # the tokens that only its class has
 
 
 class SnapTheory(NamedTuple):
@@ -64,7 +64,7 @@ class SnapTheory(NamedTuple):
         if found and (overlap := overlap_of(task, found)) > 0:
             rho_0 = overlap**-0.5
         own = found.feature[found.distinct] if found else 0.0
-        clock = {
+        clock: dict[str, Any] = {
             "n_vocab": task.n_vocab,
             "n_classes": task.n_classes,
             "lr_decoder": lr_decoder,
@@ -139,7 +139,7 @@ class Growth(NamedTuple):
         """dB / d ln t: flat while growth is logarithmic, falling once it is slower."""
         return np.gradient(growth, np.log(self.t))
 
-    def inside(self, side: str) -> Array:
+    def inside(self, side: str) -> NDArray[np.bool_]:
         """Samples of one side of the snap."""
         t, scan_time = self.t, self.theory.scan_time
         if side == "snapping":
