@@ -4,7 +4,7 @@ onset, and ln ln t from there to t = 1e12.
 Five classes share one token and one query. We follow the theory's own flow (C) of arXiv 2305.16380,
 in which a distinct token's logit z moves as its squared feature f times a drive; so its log growth
 B is the sum of dz / f^2, measured without any theory. Plain gradient flow (B) bends at the same
-time, far lower, and then keeps growing as ln t: `saccade reproduce plain-snap`.
+time, far lower, and then keeps growing as ln t: `saccade reproduce plain-descent`.
 """
 
 import sys

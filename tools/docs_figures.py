@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from saccade.experiments import experiment
 from saccade.experiments.focus_and_dilution.published_observables import cosines, probe_attention
 from saccade.experiments.real_text.first_force_text import Scores
 from saccade.experiments.real_text.first_force_text import Settings as FirstForceText
-from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
-from saccade.experiments.scan_and_snap.scan_then_snap import Settings
-from saccade.experiments.scan_and_snap.snap_cases import flows_of
+from saccade.experiments.scan_and_snap.snap_growth import growth_of, one_common_token
+from saccade.lab.experiment import Result
+from saccade.lab.panel import specs
 from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
 from saccade.playground.film import still
@@ -88,17 +89,16 @@ def scan_and_snap_attention() -> Figure:
 
 def scan_and_snap_growth() -> Figure:
     """Growth of the most frequent distinct token along flow (C), with the corrected theory."""
-    record = SCAN_THEN_SNAP.run(Settings())
+    task = one_common_token(n_classes=5, common_feature=0.2, n_distinct=4, n_vocab=1000)
+    rest = {"lr_attention": 100.0, "t1": 1e12, "n_times": 200, "keep": ("attention_logits",)}
     drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
-    for i, role in enumerate(("faster decoder", "base", "slower decoder")):
-        at = flows_of(record)["rates", role]
-        label = rf"flow (C), $\eta_Y$ = {at.lr_decoder:g}"
-        axes.plot(
-            at.t[::6], at.curves["log"][::6], "os^"[i], ms=3.5, color=categorical(i), label=label
-        )
-        axes.plot(at.t, at.curves["theory"], color=categorical(i), lw=1.2)
-        axes.axvline(at.snap_time, color=categorical(i), ls="--", lw=1)
+    for i, rate in enumerate((10.0, 1.0, 0.1)):
+        at = growth_of(saccade.reduced_flow(task, lr_decoder=rate, **rest), task)
+        label = rf"flow (C), $\eta_Y$ = {rate:g}"
+        axes.plot(at.t[::6], at.measured[::6], "os^"[i], ms=3.5, color=categorical(i), label=label)
+        axes.plot(at.t, at.predicted, color=categorical(i), lw=1.2)
+        axes.axvline(at.theory.snap_time, color=categorical(i), ls="--", lw=1)
     axes.plot([], [], color="black", lw=1.2, label="corrected theory")
     axes.plot([], [], color="black", ls="--", lw=1, label=r"onset of snapping, $t_0$")
     axes.set(xscale="log", xlim=(0.1, None), xlabel="t (steps)", ylabel="log growth B")
@@ -111,8 +111,7 @@ def plain_descent() -> Figure:
     """Printed theory, corrected theory and plain descent side by side, and how fast each still
     grows.
     """
-    asked = experiment("plain-descent")
-    return draw_panels([[panel] for panel in asked.specs(asked.run())[0]], WIDTH, 7.0)
+    return draw_panels([[panel] for panel in _rows("plain-descent")[0]], WIDTH, 7.0)
 
 
 def first_force_text() -> Figure:
@@ -314,7 +313,7 @@ def large_steps() -> Figure:
 
 
 def late_snap() -> Figure:
-    return _as_reproduced("late-snap")
+    return draw_panels([[_rows("plain-descent")[1][0]]])
 
 
 def starts() -> Figure:
@@ -326,7 +325,7 @@ def reparameterisation() -> Figure:
 
 
 def four_stages() -> Figure:
-    return _as_reproduced("four-stages")
+    return draw_panels([[_rows("plain-descent")[1][1]]])
 
 
 def positional_prior() -> Figure:
@@ -338,11 +337,11 @@ def adam_sign_limit() -> Figure:
 
 
 def joint_laws() -> Figure:
-    return _as_reproduced("joint-laws")
+    return draw_panels([_rows("joma")[0]])
 
 
 def layers_in_turn() -> Figure:
-    return _as_reproduced("layers-in-turn")
+    return draw_panels([_rows("joma")[1]])
 
 
 def rank_collapse_clock() -> Figure:
@@ -374,8 +373,15 @@ def story_dilution() -> Figure:
 
 def _as_reproduced(name: str) -> Figure:
     """The figure of an experiment, as `saccade reproduce` draws it."""
+    return draw_panels(_rows(name))
+
+
+@cache
+def _rows(name: str) -> list[list[dict[str, Any]]]:
+    """Its rows of panels, from one run."""
     asked = experiment(name)
-    return asked.figure(asked.run())
+    found = asked.run()
+    return specs(found.panels) if isinstance(found, Result) else asked.specs(found)
 
 
 FIGURES = (

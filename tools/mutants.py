@@ -37,9 +37,9 @@ _ALSO = {
 }  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
     "identity.py": ("tests/sweeps/test_identity.py",),
-    "model/attention_tree.py": ("tests/experiments/test_layers_in_turn.py",),
+    "model/attention_tree.py": ("tests/experiments/test_joma.py",),
     "model/attention_classifier.py": ("tests/theory/rank_collapse/test_closed_forms.py",),
-    "model/joint_layer.py": ("tests/experiments/test_joint_laws.py",),
+    "model/joint_layer.py": ("tests/experiments/test_joma.py",),
     "model/placed_pairwise.py": ("tests/experiments/test_positional_prior.py",),
     "model/pairwise_start.py": ("tests/dynamics/test_starts.py",),
     "model/reduced_pairwise.py": ("tests/dynamics/test_flow.py",),

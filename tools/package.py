@@ -31,7 +31,7 @@ CORE_TESTS = (
     "tests/theory",
     "tests/dynamics/test_flow.py",
     "tests/dynamics/test_descent.py",
-    "tests/experiments/test_growth_figures.py",
+    "tests/experiments/test_snap_growth.py",
 )
 FEW_TESTS = ("tests/records/test_store.py",)
 

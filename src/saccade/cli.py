@@ -146,7 +146,7 @@ def _reproduce(arguments: list[str]) -> int:
     options = flags(
         arguments,
         "Run experiments with their default settings, check their claims and write the report.",
-        "saccade reproduce growth-figures decoder-dynamics",
+        "saccade reproduce first-force decoder-dynamics",
         names=(
             tyro.conf.Positional[tuple[str, ...]],
             (),
@@ -225,7 +225,7 @@ def _run(arguments: list[str]) -> int:
         print(
             "usage: saccade run NAME|FILE.py [--setting value ...]\n\nRun one experiment with your own settings.\n"
         )
-        print("Example: saccade run growth-figures --out results/mine\n")
+        print("Example: saccade run first-force --out results/mine\n")
         print(
             "NAME is one that `saccade list` shows, FILE.py defines your own experiment. `saccade run NAME --help` lists its"
         )
@@ -298,7 +298,7 @@ def _sweep(arguments: list[str]) -> int:
 def _verify(arguments: list[str]) -> int:
     from saccade.sweeps.command import VERIFY_OPTIONS, verify_command
 
-    example = "saccade run growth-figures && saccade verify results/own"
+    example = "saccade run first-force && saccade verify results/own"
     purpose = "Check that all files of sweeps and records are intact."
     return verify_command(flags(arguments, purpose, example, **VERIFY_OPTIONS, json=JSON), progress)
 
@@ -311,7 +311,7 @@ def _report(arguments: list[str]) -> int:
     options = flags(
         arguments,
         "Write one HTML page that shows records, sweeps and watched runs, and opens offline.",
-        "saccade run growth-figures && saccade report results/own --out report.html",
+        "saccade run first-force && saccade report results/own --out report.html",
         sources=(
             tyro.conf.Positional[tuple[Path, ...]],
             (Path("results"),),
@@ -337,7 +337,7 @@ def _figure(arguments: list[str]) -> int:
     options = flags(
         arguments,
         "Draw the figure of a result again, in the width and format that a paper needs.",
-        "saccade run growth-figures && saccade figure growth-figures --format pdf --width 3.3in",
+        "saccade run first-force && saccade figure first-force --format pdf --width 3.3in",
         source=(
             tyro.conf.Positional[str],
             tyro.MISSING,

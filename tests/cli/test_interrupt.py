@@ -82,7 +82,7 @@ entry()
     command = (
         ["list"]
         if module in ("tyro", "rich.table")
-        else ["run", "growth-figures", "--out", tmp_path / "results"]
+        else ["run", "first-force", "--out", tmp_path / "results"]
     )
     ended, _, err = finished("-c", code, module, *command)
     assert (ended, one_sentence(err)) == (130, True), err

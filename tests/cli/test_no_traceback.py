@@ -68,7 +68,7 @@ COMMANDS = [
     ("forecast", "{}"),
     ("run", "{}.py"),
     ("sweep", "--status", "{}"),
-    ("run", "growth-figures", "--out", "{}/x"),
+    ("run", "first-force", "--out", "{}/x"),
     ("observe", "{}"),
 ]
 

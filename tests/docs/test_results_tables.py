@@ -214,11 +214,11 @@ def test_replications_that_fail_are_not_hidden_among_the_others():
     ):
         counts = verdict_counts(claims)
         assert counts[FAILS] == 0
-        assert said in table("scan-and-snap", {"growth-figures": counts})
+        assert said in table("scan-and-snap", {"first-force": counts})
 
 
 def test_claims_that_are_not_what_was_written_get_into_no_table(tmp_path):
-    folder = written(tmp_path / "results" / "growth-figures")
+    folder = written(tmp_path / "results" / "first-force")
     for harm in (
         lambda: (folder / "claims.json").write_text("[ ]\n"),
         lambda: (folder / "claims.json").unlink(),

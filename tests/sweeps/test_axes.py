@@ -150,7 +150,7 @@ def test_a_grid_of_nothing_of_too_much_or_without_seeds_to_draw_is_refused():
     for arguments, said in [
         ((NAME, (), None), "nothing is swept"),
         ((NAME, ["lr_decoder=1..10:1000"], 10_000), "more than"),
-        (("growth-figures", (), 3), "no seeds"),
+        (("reparameterisation", (), 3), "no seeds"),
         ((NAME, (), 0), "must be a whole number from 1"),
     ]:
         with pytest.raises(InputError, match=said):

@@ -32,9 +32,9 @@ from tests.patience import PATIENCE
 
 distributed = pytest.importorskip("distributed")
 
-NAME = "growth-figures"  # a sixth of a second for a run, and no JAX to load
+NAME = "first-force"
 CONSTANTS = [0.1 * number for number in range(1, 8)]
-OVER = {"overlap_constant": CONSTANTS}
+OVER = {"lr_attention": CONSTANTS}
 
 
 @pytest.fixture(autouse=True)
@@ -401,7 +401,7 @@ def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = cluster._Kept(memory=0)
-    unit = unit_of(NAME, {"run": experiment(NAME).settings(n_times=2)}, None, None)
+    unit = unit_of(NAME, {"run": experiment(NAME).settings(steps=2)}, None, None)
     kept.run(unit)
     first = kept._worker._process
     monkeypatch.setattr(cluster, "_IDLE", 0.1)

@@ -188,7 +188,7 @@ def entries(line: str) -> list[str]:
         (NAME, "--seeds", 2, "--time-limit", 0),
         (NAME, "--seeds", 2, "--sho", "loss"),
         ("--status", "nowhere"),
-        ("growth-figures", "--seeds", 3),
+        ("reparameterisation", "--seeds", 3),
     ],
 )
 def test_a_mistake_is_one_sentence_with_exit_code_2_and_leaves_nothing(

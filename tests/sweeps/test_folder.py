@@ -178,10 +178,10 @@ def test_a_pipe_in_place_of_the_lock_is_neither_waited_for_nor_written_to(path):
 
 
 def test_another_experiment_needs_another_folder(path):
-    Asked.of(Grid.of("growth-figures", {"n_times": [5, 6]})).write(path)
+    Asked.of(Grid.of("first-force", {"steps": [5, 6]})).write(path)
     code, _, err = called(*small_arguments(path))
     assert (code, one_sentence(err)) == (2, True)
-    assert "holds a sweep of growth-figures" in err
+    assert "holds a sweep of first-force" in err
     (path / "sweep.json").unlink()
     replace(Asked.of(small_grid()), file="/home/good.py").write(path)
     code, _, err = called(*small_arguments(path))
@@ -202,7 +202,7 @@ def test_a_damaged_description_lets_no_other_experiment_take_over_the_folder(pat
     if harm == "lost":
         (path / "sweep.json").unlink()
     code, _, err = called(
-        "sweep", "growth-figures", "--over", "n_times=5,6", "--out", path, "--workers", 1
+        "sweep", "first-force", "--over", "steps=5,6", "--out", path, "--workers", 1
     )
     assert (code, one_sentence(err)) == (2, True), err
     assert "None of the 5 runs there is among those that are asked for now" in err

@@ -435,10 +435,10 @@ def test_a_manifest_that_names_another_run_is_found_and_put_right_without_a_run(
 
 
 def test_a_result_whose_settings_are_damaged_is_not_run_again_with_others(tmp_path):
-    folder = reproduce("growth-figures", tmp_path).folder
+    folder = reproduce("first-force", tmp_path).folder
     about = (folder / "about.json").read_text()
-    assert r"\"n_times\": 40" in about
-    (folder / "about.json").write_text(about.replace(r"\"n_times\": 40", r"\"n_times\": 41"))
+    assert r"\"steps\": 60" in about
+    (folder / "about.json").write_text(about.replace(r"\"steps\": 60", r"\"steps\": 61"))
     before = contents(folder)
     code, printed, _ = called("verify", tmp_path, "--repair")
     assert (
@@ -463,9 +463,9 @@ assert str(root) == str(Path("saccade").resolve()) and old in (root / file).read
 sys.exit(main(sys.argv[4:]))
 """
 CHANGES = {  # file of Saccade, what stands there, what stands there then, whether a result can still be repaired
-    "nothing": ("experiments/scan_and_snap/growth_figures.py", "EXPERIMENT", "EXPERIMENT", True),
+    "nothing": ("experiments/scan_and_snap/first_force.py", "SHARES", "SHARES", True),
     "the theory": (
-        "theory/scan_and_snap/snapping.py",
+        "theory/scan_and_snap/early_attention.py",
         "\ndef ",
         "\nANOTHER = 1.01\n\n\ndef ",
         False,
@@ -476,7 +476,7 @@ CHANGES = {  # file of Saccade, what stands there, what stands there then, wheth
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_result_of_other_code_is_not_replaced_by_other_numbers(change, tmp_path):
     *edit, is_repaired = CHANGES[change]
-    folder = reproduce("growth-figures", tmp_path / "results").folder
+    folder = reproduce("first-force", tmp_path / "results").folder
     whole = contents(folder)
     flipped(folder / "figure.png")
     before = contents(folder)
@@ -499,7 +499,7 @@ def test_a_result_of_other_code_is_not_replaced_by_other_numbers(change, tmp_pat
     if is_repaired:
         assert contents(folder)["claims.json"] == whole["claims.json"]
     else:
-        assert "Run `saccade reproduce growth-figures --out elsewhere`" in ended.stdout
+        assert "Run `saccade reproduce first-force --out elsewhere`" in ended.stdout
         assert contents(folder) == before
 
 
@@ -551,7 +551,7 @@ SMALL_RECORDS = {
         "steps": 5,
         "n_looks": 2,
     },
-    "growth-figures": {},
+    "first-force": {},
 }
 
 
