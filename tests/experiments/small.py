@@ -1,6 +1,11 @@
 """Sizes at which every claim has its verdict of the default size, in a few seconds."""
 
 SMALL: dict[str, dict] = {
+    "scan-then-snap": {"t1": 1e8, "n_times": 120},
+    "plain-descent": {"ratios": (1.0, 100.0), "strong_features": (0.55,)},
+    "first-force": {"windows": 300, "steps": 20},
+    "reparameterisation": {"t1": 100.0},
+    "joma": {"depths": (2,), "seeds": 1},
     "markov-contexts": {
         "laws": ("0.6 of 4",),
         "stays": (0.5,),
