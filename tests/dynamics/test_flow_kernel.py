@@ -13,7 +13,7 @@ import pytest
 
 from saccade import flow
 from saccade.data.markov import MarkovChain
-from saccade.dynamics import flow_kernel
+from saccade.model import flow_kernel
 from saccade.model import embedded
 from saccade.model.embedded import Embedded, invariants, weights_of
 

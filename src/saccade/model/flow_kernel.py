@@ -2,7 +2,7 @@ r"""Gradient flow of the embedded model by compiled C: no Jacobian is made, so 6
 more than their velocities do.
 
 `flow_kernel.c` is built with the package where there is a C compiler; without it SciPy's solvers
-follow the same flow (`flat_flow.py`), to the same digits and far slower.
+follow the same flow (`dynamics/flat_flow.py`), to the same digits and far slower.
 
 The factor s in front of attention logits goes into the weights: with $\sqrt s\, W_Q$ and $\sqrt s\,
 W_K$ for $W_Q$ and $W_K$ it is 1, and the two move s times as fast.
@@ -15,18 +15,19 @@ import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from saccade.compiled import built_from
-from saccade.model import embedded
-from saccade.model.embedded import Setting, Weights
+from saccade.model.system import Followed
+
+if TYPE_CHECKING:
+    from saccade.model.embedded import Setting, Weights
 
 SOURCE, LIBRARY = (Path(__file__).with_name(name) for name in ("flow_kernel.c", "libflow.so"))
 METHOD = "BDF with conjugate gradients"
-VELOCITY = embedded.velocity  # of the flows that it is for
 _LANES = 4  # rows and columns are padded to a multiple of it
 _STEPS = 200  # at a time: Ctrl-C waits for them
 _MOST_EVALUATIONS = (
@@ -54,16 +55,6 @@ class _Progress(ctypes.Structure):
         ),
         ("time", ctypes.c_double),
     ]
-
-
-class Followed(NamedTuple):
-    """States (time, unknown), losses, and how often the velocity or a derivative of it was
-    evaluated.
-    """
-
-    path: NDArray[np.float64]
-    losses: NDArray[np.float64]
-    n_evaluations: int
 
 
 @cache
@@ -142,7 +133,7 @@ def follow(
         for part, shape, there, by in zip(parts, padded, shapes, factors, strict=True)
     )
     path = np.concatenate([part.reshape(len(part), -1) for part in real], axis=1)
-    return Followed(path, losses, n_evaluations)
+    return Followed(METHOD, path, losses, n_evaluations)
 
 
 def _padded(values: NDArray, shape: tuple[int, ...]) -> NDArray[np.float64]:
