@@ -29,15 +29,22 @@ TINY = {
         "context": 11,
     },
     "momentum-and-start": {"steps": 3},
-    "relative-gain": {"descent_steps": 3, "steps": 5, "t1": 10.0},
-    "attention-fates": {
-        "descent_steps": 3,
-        "descent_seeds": 1,
-        "lengths": (32,),
-        "steps": 5,
+    "who-gains": {
         "t1": 10.0,
+        "descent_steps": 3,
+        "plain_steps": 3,
+        "lengths": (32,),
+        "depths": (0.5, 1.0),
     },
-    "large-steps": {"steps": 10, "held_steps": 10, "context": 31, "limits": (0.8,)},
+    "when-it-breaks": {
+        "ratios": (0.1,),
+        "t1": 10.0,
+        "unequal_t1": 10.0,
+        "turn_ratios": (1.0,),
+        "limits": (0.8,),
+        "steps": 10,
+        "context": 31,
+    },
     "layers-in-turn": {"depths": (2,), "t1": 100.0},
     "condensation": {"init_scales": (1e-2, 1e-3), "n_times": 100},
     "focus-growth": {"init_scales": (1e-2, 1e-3), "n_times": 100},
@@ -186,7 +193,8 @@ def runs_of(request: pytest.FixtureRequest) -> tuple[str, xr.Dataset, xr.Dataset
         patch.setattr(
             processes, "cores", lambda: 1
         )  # starting processes would take longer than the runs
-        return name, *(asked.run(asked.settings(**TINY[name], seeds=seeds)) for seeds in (2, (1,)))
+        runs = [asked.run(asked.settings(**TINY[name], seeds=seeds)) for seeds in (2, (1,))]
+        return name, *(getattr(run, "record", run) for run in runs)
 
 
 def test_a_listed_seed_has_the_numbers_it_has_among_others(
@@ -216,6 +224,8 @@ def test_a_single_seed_can_be_claimed_tabled_and_drawn(
 ) -> None:
     name, _, listed = runs_of
     asked = experiment(name)
+    if not hasattr(asked, "claims"):
+        return  # a function made its claims and panels while it ran
     assert list(asked.claims(listed))
     rows = asked.rows(listed)
     assert all(row["seed"] == 1 for row in rows if "seed" in row)

@@ -33,8 +33,6 @@ WITH_ERRATA = (
     "decoder-dynamics",
     "speed-control",
     "backprop-gradient",
-    "attention-fates",
-    "relative-gain",
     "scan-then-snap",
     "growth-figures",
     "saddle-departure",

@@ -234,7 +234,7 @@ def who_gains(
             0.02,
         )
     lab.keep("steps", t, "time", "time of each sample of the theory's flow", "steps of SGD")
-    lab.keep("logits", z, "time class token", "z along the theory's flow (C), token 0 is common")
+    lab.keep("logits", z, "time class weak_token", "z along flow (C), token 0 is common")
 
     # Training on sequences of finite length, which no theorem covers.
     distinct_of_two, falling, shown = theory.distinct_tokens(two), {}, {}
@@ -242,6 +242,7 @@ def who_gains(
         ends, long = class_logits(runs[T], medium)[:, 0], conditions_of(runs[T])[LONG_CONTEXTS]
         own = np.stack([ends[:, n, each] for n, each in enumerate(distinct_of_two)], axis=-1)
         falling[T], shown[T] = (own.swapaxes(0, 1) < 0).mean(axis=(1, 2)), long.value
+        lab.keep("sgd_logits", runs[T].attention_logits[:, 0], "", "z at the end of SGD", length=T)
         in_sgd = lab.case(long, T=T)
         in_sgd.after_trial_runs.at_most(
             FINITE_LENGTH_FATES,
