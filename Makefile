@@ -7,15 +7,15 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
 
-.PHONY: reproduce test checks tests quick attack mutants zoo bench browser docs tables package clean
+.PHONY: reproduce test checks tests oldest quick attack mutants zoo bench browser docs tables package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
 	$(BIN)/saccade reproduce --out $(OUT)
 
-# Checks run beside the tests.
+# Checks run beside the tests, and so do few tests with the oldest versions: most of that is waiting for the registry.
 test: .venv/test browser
-	@$(MAKE) --no-print-directory -j 2 checks tests
+	@$(MAKE) --no-print-directory -j 3 checks tests oldest
 
 checks: .venv/test
 	$(BIN)/ruff check .
@@ -29,7 +29,7 @@ checks: .venv/test
 XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false
 tests: .venv/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$$XLA_FLAGS $(XLA)" \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python -m pytest -r s -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # For the inner loop: checks, and the tests of what everything else stands on.
 QUICK := theory data model lab agreement $(addprefix records/test_,json_files.py settings.py store.py when.py writing.py) \
@@ -58,22 +58,25 @@ browser:
 	|| command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| echo "no Chromium was found and none could be installed: the browser tests will be skipped"
 
+oldest: .venv/test
+	nice $(BIN)/python -m tools.package --oldest
+
 # Wheel and sdist in clean environments, with the oldest versions we say we support and the newest there are.
 package: .venv/test
 	$(BIN)/python -m tools.package $(PACKAGE)
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
-	$(BIN)/python -m tools.readme_tables README.md docs/outcomes.json $(OUT)
+	$(BIN)/python -m tools.results_tables docs/outcomes.json $(OUT)
 	[ ! -d $(OUT)/errata ] || cp $(OUT)/errata/errata.md docs/errata.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/findings.md docs/findings.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/figures/*.svg docs/figures/
+	$(BIN)/python -m tools.docs_parts
 
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site
 
-# All benchmarks, one after the other, on an idle machine; then the tables and plots of docs/speed.md and the README's lines, also where
-# a benchmark has failed.
+# All benchmarks, one after the other; then the tables and plots of docs/speed.md, also where a benchmark has failed.
 bench: .venv/test
 	$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m tools.speed_table results/benchmarks && exit $$code
 

@@ -1,5 +1,5 @@
 """All benchmarks, one after the other, each in a process of its own: about a quarter of an hour on
-two idle cores.
+two cores.
 
 One that fails is named at the end, and the exit code is 1 then; the others are measured all the
 same. What an earlier run left is deleted first, so that all numbers are of one run.

@@ -1,5 +1,5 @@
-"""Attention scans, then snaps: a token's growth follows ln t up to the predicted onset, and ln ln t
-from there to t = 1e12.
+"""In the theory's own flow attention scans, then snaps: growth follows ln t up to the predicted
+onset, and ln ln t from there to t = 1e12.
 
 Five classes share one token and one query. We follow the theory's own flow (C) of arXiv 2305.16380,
 in which a distinct token's logit z moves as its squared feature f times a drive; so its log growth

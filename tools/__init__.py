@@ -1,3 +1,3 @@
-"""What makes the generated parts of the repository: README tables, parts of docs and its figures,
-notebooks. Not installed.
+"""What makes the generated parts of the repository: tables of results, parts of docs and its
+figures, notebooks. Not installed.
 """

@@ -3,12 +3,14 @@ test tells when they have drifted.
 
 | part                                     | made from                                                                |
 |------------------------------------------|--------------------------------------------------------------------------|
-| `<!-- made: commands -->` of index.md    | what `saccade` alone prints                                              |
-| `<!-- made: names -->` of index.md       | every public name of `saccade`, with the first sentence of its docstring |
+| `<!-- made: commands -->` of commands.md | what `saccade` alone prints                                              |
+| `<!-- made: names -->` of names.md       | every public name of `saccade`, with the first sentence of its docstring |
 | `<!-- made: names -->` of api.md         | the same names, for mkdocstrings                                         |
 | `<!-- equation: tian2023, Theorem 4 -->` | the formula of that statement, and which errata it has                   |
 | `<!-- include: NOTATION.md -->`          | that file of the repository                                              |
-| `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                                        |
+| `<!-- made: totals -->`                  | how many comparisons of each part have which verdict                     |
+| `<!-- answers: scan-and-snap -->`        | the questions of that part with their answers                            |
+| `<!-- outcomes: scan-and-snap -->`       | its experiments with their findings in full                              |
 | `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table                   |
 
 A part ends with `<!-- end -->`, which is written too where it is missing; what is around it is
@@ -31,14 +33,14 @@ from typing import Any
 from saccade.lab.errata import anchor
 from saccade.theory.statement import Statement
 from saccade.theory.statements import STATEMENTS
-from tools.readme_tables import table
+from tools.results_tables import answers_table, rows, table, totals_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 SOURCE = DOCS.parent / "src"
-PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+PAGES = ["../README.md", *sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))]
 
 MARK = re.compile(
-    r"<!-- (?P<kind>made|equation|include|outcomes|found): (?P<name>.+?) -->(?:(?:(?!<!-- ).)*<!-- end -->)?",
+    r"<!-- (?P<kind>made|equation|include|answers|outcomes|found): (?P<name>.+?) -->(?:(?:(?!<!-- ).)*<!-- end -->)?",
     re.DOTALL,
 )
 
@@ -83,13 +85,17 @@ _NOTES = {
     "as assumed": "A hypothesis that is not met, in the errata",
     "as defined": "As defined; corrected in the errata",
     "as stated": "As stated; corrected in the errata",
-    "as read": "As read, which the paper does not print; corrected in the errata",
-    "as a widespread summary reads it": "True as printed; a widespread reading of it is corrected in the errata",
+    "as read": "True as printed; a common misreading is corrected in the errata",
+    "as captioned": "Not reproduced as captioned, in the errata",
 }
 
 
 def include_part(name: str, page: str) -> str:
     return f"\n{(DOCS.parent / name).read_text('utf-8')}"
+
+
+def answers_part(name: str, page: str) -> str:
+    return f"\n{answers_table(name, rows())}"
 
 
 def outcomes_part(name: str, page: str) -> str:
@@ -111,16 +117,19 @@ def _named(name: str, known: Mapping[str, Any]) -> Any:
 
 
 def made_part(name: str, page: str) -> str:
-    return (
-        "\n"
-        + {"commands": commands_part, "names": api_part if page == "api.md" else names_part}[name]()
-    )
+    makers = {
+        "commands": commands_part,
+        "names": api_part if page == "api.md" else names_part,
+        "totals": lambda: totals_table(rows()),
+    }
+    return "\n" + makers[name]()
 
 
 PARTS: dict[str, Callable[[str, str], str]] = {
     "made": made_part,
     "equation": equation_part,
     "include": include_part,
+    "answers": answers_part,
     "outcomes": outcomes_part,
     "found": found_part,
 }

@@ -1,5 +1,4 @@
-"""The tables of docs/speed.md and the lines of README's "Speed", from what `make bench` left in
-results/benchmarks.
+"""The tables of docs/speed.md, from what `make bench` left in results/benchmarks.
 
     python -m tools.speed_table results/benchmarks
 
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-KEPT, PAGE, README = ROOT / "docs" / "speed.json", ROOT / "docs" / "speed.md", ROOT / "README.md"
+KEPT, PAGE = ROOT / "docs" / "speed.json", ROOT / "docs" / "speed.md"
 EARLIER, NOTHING = " (an earlier run)", {"asked": "", "measured": "not measured"}
 
 
@@ -237,12 +236,6 @@ ROWS = {
     ),
     "bench": Row("`make bench`, all of this", "run", {}, "under 20 min", "{minutes:.1f} min"),
 }
-README_LINES = {
-    "sweep": "The 640 runs of Fig. 6, from a cold start",
-    "faster": "The same, compared with PyTorch",
-    "flow": "Flow (B) to t = 1e12, 10 classes and 1,000 tokens, from a cold start",
-    "look": "Watching: one observation compared with a forward pass (12 layers, 12 heads, 1024 tokens)",
-}
 PLOTS = {
     "syn_medium": "Time of the runs of Fig. 6 against their number, four ways",
     "growth": "Time of a training step and peak memory against vocabulary and classes",
@@ -302,13 +295,6 @@ def _table(cells: Any) -> str:
     )
 
 
-def lines(known: Mapping[str, Any]) -> str:
-    """Four lines for the README."""
-    return "".join(
-        f"- {words}: {known['rows'][name]['measured']}.\n" for name, words in README_LINES.items()
-    )
-
-
 def plots(figures: Path) -> str:
     there = {name: words for name, words in PLOTS.items() if (figures / f"{name}.svg").exists()}
     return "\n".join(f"![{words}](figures/{name}.svg)\n" for name, words in there.items())
@@ -341,9 +327,6 @@ def main(results: Path) -> str | None:
             shutil.copy(results / f"{name}.svg", ROOT / "docs" / "figures" / f"{name}.svg")
     KEPT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(filled_page(PAGE.read_text(encoding="utf-8"), known), encoding="utf-8")
-    README.write_text(
-        between(README.read_text(encoding="utf-8"), "speed", lines(known)), encoding="utf-8"
-    )
     missing = [
         name
         for name in ROWS

@@ -35,7 +35,9 @@ def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_th
     assert code == 0
     assert [claim["verdict"] for claim in claims] == [claim["expected"] for claim in claims]
     first, nothing, report = printed.splitlines()
-    assert first.startswith("syn-small-attention: 6 hold (6 published), 4 replications, ")
+    assert first.startswith(
+        "syn-small-attention: 6 claims (6 published): 6 hold; 4 regression tests, "
+    )
     assert (nothing, report) == ("", f"report: {out / 'report.html'}")
 
 

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if path.name not in ("findings.md", "errata.md"))
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for path in DOCS.rglob("*.md") if path.name not in ("findings.md", "errata.md")),
+]
 _BLOCK = re.compile(
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,

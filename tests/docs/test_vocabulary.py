@@ -57,3 +57,23 @@ def test_pages_speak_of_observations(page):
         r"\b(\d+|some|all|few|many|every|each|first|last|skipped|of|the) looks?\b(?! (at|like|where)\b)",
         words,
     )
+
+
+FRONT = [ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "results.md"]
+BANNED = (
+    r"cannot be told|as expected|\btold\b|was asked|\bof ours\b|\banew\b|\balike\b|\bbeside\b|\bso many\b"
+    r"|\bgoes on\b|no longer|not what was written|\boutside\b|(?<!conservation )\blaws?\b|(?<![\w.])\.\d"
+)
+
+
+@pytest.mark.parametrize("page", FRONT, ids=lambda page: page.name)
+def test_the_first_pages_are_in_plain_words(page):
+    words = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8"))
+    assert re.findall(BANNED, words, re.IGNORECASE) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_names_the_circumstances_of_a_measurement(page):
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    said = r"(?:busy|idle) (?:machine|core|two-core)|other (?:work|jobs)|a long run\b|lowest priority|\.\./shared"
+    assert re.findall(said, text) == []

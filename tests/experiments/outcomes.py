@@ -1,4 +1,4 @@
-"""Hold the README to a run: what its tables say of an experiment is what its claims say now."""
+"""Hold `docs/outcomes.json` to a run: it keeps the verdicts and the finding of its claims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from saccade.lab.claim import Claim
 from saccade.lab.protocol import Experiment
-from tools.readme_tables import outcome
+from tools.results_tables import outcome
 
 OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").read_text("utf-8"))
 

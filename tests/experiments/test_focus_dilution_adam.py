@@ -13,7 +13,7 @@ from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import OUTCOMES
-from tools.readme_tables import filled
+from tools.results_tables import filled
 
 
 @pytest.fixture(scope="module")

@@ -133,8 +133,8 @@ def test_outside_its_assumptions_a_claim_still_says_whether_the_numbers_agree():
     agreeing = Case(given=given).near(LEMMA, "x", 1.0, 1.0, within=0.1)
     off = Case(given=given).near(LEMMA, "x", 1.4, 1.0, within=0.1)
     assert agreeing.verdict == off.verdict == OUTSIDE
-    assert agreeing.verdict_says == "outside (2 of 3 assumptions); agrees"
-    assert off.verdict_says == "outside (2 of 3 assumptions); off by 40 %"
+    assert agreeing.verdict_says == "assumptions not met (2 of 3); agrees"
+    assert off.verdict_says == "assumptions not met (2 of 3); off by 40 %"
     assert not off.is_surprise
     assert [str(condition) for condition in off.unmet] == [
         "Assumption 2: largest eigenvalue is 0.57, must be below 0.3333",
@@ -197,14 +197,17 @@ def test_a_control_whose_assumption_is_met_breaks_nothing():
         .near(LEMMA, "x", 2.0, 1.0, within=0.1)
     )
     assert (control.verdict, control.kind) == (OUTSIDE, OUTSIDE)
-    assert control.verdict_says == "outside; “a positive rate” is met, so nothing is broken"
+    assert (
+        control.verdict_says
+        == "assumptions not met; “a positive rate” is met, so nothing is broken"
+    )
 
 
 def test_a_control_cannot_break_what_its_case_says_is_met():
     control = Case(given=[met("attention is slow", True)]).breaking(met("attention is slow", False))
     assert (
         control.near(LEMMA, "x", 2.0, 1.0, within=0.1).verdict_says
-        == "outside; “attention is slow” is met, so nothing is broken"
+        == "assumptions not met; “attention is slow” is met, so nothing is broken"
     )
 
 
@@ -253,7 +256,7 @@ def test_claims_are_counted_by_what_they_decide_and_a_control_that_decides_nothi
         broken.breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1),
     ]
     assert [claim.kind for claim in claims] == [HOLDS, FAILS, "surprise", "control", OUTSIDE]
-    said = "1 holds, 2 fail, 2 controls (1 cannot be told); 1 surprise among them"
+    said = "3 claims: 1 holds, 2 fail; 2 controls (1 inconclusive); 1 surprise among them"
     assert tally(claims) == said
     assert str(claims[0]) == "x (K 5): measured 1, predicted 1 ± 0.1"
 
@@ -415,25 +418,25 @@ SEEDS = Ceiling("two seeds", 0.27)
                 LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.56
             ),
             CANNOT_TELL,
-            "cannot be told at this size; about 3.4 times the windows would do",
+            "inconclusive; about 3.4 times the windows would do",
         ),
         (CASE.under(SEEDS).at_most(LEMMA, "x", -0.1, -0.2), FAILS, "fails"),
         (
             CASE.under(SEEDS).at_most(LEMMA, "x", -0.1, -0.5),
             CANNOT_TELL,
-            "cannot be told at this size; about 2.7 times the windows would do",
+            "inconclusive; about 2.7 times the windows would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.6, "seeds", chance=0.5)).at_least(
                 LEMMA, "x", 0.55, 0.65
             ),
             CANNOT_TELL,
-            "cannot be told at this size; about 1.7 times the seeds would do",
+            "inconclusive; about 1.7 times the seeds would do",
         ),
         (
             CASE.under(Ceiling("two seeds", -0.1)).at_least(LEMMA, "x", 0.1, 0, strict=True),
             CANNOT_TELL,
-            "cannot be told at this size; repetitions do not agree at all, so no size can be named",
+            "inconclusive; repetitions do not agree at all, so no size can be named",
         ),
         (
             CASE.under(Ceiling("two samples", 0.3, limits=False)).at_least(LEMMA, "x", 0.9, 0.85),
@@ -445,7 +448,7 @@ SEEDS = Ceiling("two seeds", 0.27)
                 LEMMA, "x", Interval(0.2, 0.1, 0.3), 0.5
             ),  # noise alone would bring it below 0.5
             CANNOT_TELL,
-            "cannot be told at this size; about 2.7 times the windows would do",
+            "inconclusive; about 2.7 times the windows would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.6)).at_most(LEMMA, "x", Interval(0.2, 0.1, 0.3), 0.5),
@@ -458,21 +461,21 @@ SEEDS = Ceiling("two seeds", 0.27)
                 LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2
             ),
             CANNOT_TELL,
-            "cannot be told at this size; about 4 times the repetitions would do",
+            "inconclusive; about 4 times the repetitions would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.9)).at_least(
                 LEMMA, "x", Interval(0.3, math.nan, math.nan), 0.2
             ),
             CANNOT_TELL,
-            "cannot be told at this size; more repetitions would do",
+            "inconclusive; more repetitions would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.9)).near(
                 LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.4, within=0.05
             ),
             CANNOT_TELL,
-            "cannot be told at this size; about 16 times the repetitions would do",
+            "inconclusive; about 16 times the repetitions would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.9)).near(
@@ -512,22 +515,22 @@ SEEDS = Ceiling("two seeds", 0.27)
         (
             CASE.under(Ceiling("two seeds", math.nan)).at_least(LEMMA, "x", 0.62, 0.5),
             CANNOT_TELL,
-            "cannot be told at this size; how far repetitions agree is not known: there must be two of them at least",
+            "inconclusive; how far repetitions agree is not known: there must be two of them at least",
         ),
         (
             CASE.at_least(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2),
             CANNOT_TELL,
-            "cannot be told at this size; about 4 times the repetitions would do",
+            "inconclusive; about 4 times the repetitions would do",
         ),
         (
             Case(given=[met("one query", False)]).under(SEEDS).at_least(LEMMA, "x", 0.1, 0.5),
             OUTSIDE,
-            "outside (1 of 1 assumptions); cannot be told at this size",
+            "assumptions not met (1 of 1); inconclusive",
         ),
         (
             Case(given=[met("one query", False)]).under(SEEDS).at_least(LEMMA, "x", 0.1, 0.2),
             OUTSIDE,
-            "outside (1 of 1 assumptions); 0.1 too low",
+            "assumptions not met (1 of 1); 0.1 too low",
         ),
     ],
 )

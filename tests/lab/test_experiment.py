@@ -129,7 +129,9 @@ def test_a_result_of_one_s_own_settings_is_headed_with_what_came_out_there():
     record = POWERS.run()
     outcome = Outcome("powers", "Powers are right.", Path(), record, list(POWERS.claims(record)))
     said = own_statement(outcome, Settings((2, 3)), Settings())
-    assert said == "With powers = 2, 3: 1 holds. At the default settings: Powers are right."
+    assert (
+        said == "With powers = 2, 3: 1 claim: 1 holds. At the default settings: Powers are right."
+    )
 
 
 OUTSIDE_OF_ONE, LEMMA = (
@@ -150,17 +152,22 @@ RIGHT, WRONG = (Case().near(LEMMA, "slope", measured, 1.0, within=0.1) for measu
             [[RIGHT, UNKNOWN], [RIGHT, KNOWN]],
             True,
             1,
-            "2 hold, 2 outside; 1 unexpectedly outside its assumptions",
+            "4 claims: 2 hold, 2 assumptions not met; 1 with assumptions unexpectedly not met",
         ),
         (
             [[UNKNOWN], [UNKNOWN, WRONG]],
             True,
             1,
-            "1 fails, 2 outside; 1 surprise among them; 2 unexpectedly outside their assumptions",
+            "3 claims: 1 fails, 2 assumptions not met; 1 surprise among them; 2 with assumptions unexpectedly not met",
         ),
-        ([[RIGHT, UNKNOWN]], True, 1, "1 holds, 1 outside; 1 unexpectedly outside its assumptions"),
-        ([[RIGHT, KNOWN]], True, 0, "1 holds, 1 outside"),
-        ([[RIGHT, UNKNOWN], [UNKNOWN]], False, 0, "1 holds, 2 outside"),
+        (
+            [[RIGHT, UNKNOWN]],
+            True,
+            1,
+            "2 claims: 1 holds, 1 assumption not met; 1 with assumptions unexpectedly not met",
+        ),
+        ([[RIGHT, KNOWN]], True, 0, "2 claims: 1 holds, 1 assumption not met"),
+        ([[RIGHT, UNKNOWN], [UNKNOWN]], False, 0, "3 claims: 1 holds, 2 assumptions not met"),
     ],
 )
 def test_the_last_lines_say_why_the_exit_code_is_1(

@@ -13,7 +13,7 @@ from tests.browser import Work, expect, until_it_moves
 
 from .conftest import STILL, until
 
-SCREENS = {"desk": (1440, 900), "laptop": (1024, 768), "phone": (390, 844)}
+SCREENS = {"desk": (1440, 900), "docs": (938, 780), "laptop": (1024, 768), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 MARKS = {
     "scanning": "scanning",

@@ -48,7 +48,7 @@ def test_verdicts_are_counted_and_explained(visit, report, claims):
         "1",
         "1",
         "3",
-    ]  # hold, controls, outside, cannot be told, surprises; none fails as expected
+    ]  # hold, assumptions not met, inconclusive, controls, surprises
     assert sum(map(int, tiles)) == len(claims)
     assert " 5 published" in page.locator(".verdict-note").text_content()
     expect(page.locator(".commands code", has_text="saccade reproduce growth")).to_have_count(1)
@@ -225,7 +225,7 @@ def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, 
           kind === "cannot" ? piece.borderLeftColor : piece.backgroundColor, lines ?? row.borderLeftColor];
       };
       const bad = style(made("i", "chart-bad", document.body)).fill;
-      const kinds = ["holds", "known", "control", "outside", "cannot", "surprise"];
+      const kinds = ["holds", "known", "control", "regress", "outside", "cannot", "surprise"];
       return { bad, kinds: Object.fromEntries(kinds.map((one) => [one, colours(one)])) };
     }""")
     kinds = {kind: set(colours) for kind, colours in found["kinds"].items()}
@@ -243,7 +243,7 @@ def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
     kinds = page.locator("#claims-table tr[data-kind]").evaluate_all(
         "rows => rows.map((row) => row.dataset.kind)"
     )
-    assert kinds == ["surprise"] * 3 + ["cannot", "outside", "control"] + ["holds"] * 8
+    assert kinds == ["surprise"] * 3 + ["control", "cannot", "outside"] + ["holds"] * 8
     page.get_by_role("button", name="claim", exact=True).click()
     assert sorted(claim["title"] for claim in claims) == sorted(shown(page), key=str.lower)
     assert shown(page)[0] == "a number that is missing"
@@ -261,7 +261,7 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     expect(row.locator(".verdict")).to_have_text("surprise: fails", use_inner_text=True)
     outside = page.locator("tr[data-kind=outside]")
     expect(outside.locator(".verdict")).to_have_text(
-        "outside (1 of 2 assumptions); 0.1 too high", use_inner_text=True
+        "assumptions not met (1 of 2); 0.1 too high", use_inner_text=True
     )
     assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
     cannot = page.locator("tr[data-kind=cannot]")
@@ -269,7 +269,7 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
         "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)", use_inner_text=True
     )
     expect(cannot.locator(".verdict")).to_have_text(
-        "cannot be told at this size; about 2.7 times the windows would do", use_inner_text=True
+        "inconclusive; about 2.7 times the windows would do", use_inner_text=True
     )
     control = page.locator("tr[data-kind=control]")
     expect(control.locator(".verdict")).to_have_text(
@@ -285,7 +285,7 @@ def opened(page, words: str):
 
 def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit, report):
     page = with_claims(visit(report))
-    detail = opened(page, "outside (1 of 2")
+    detail = opened(page, "assumptions not met (1 of 2")
     assert detail.locator("math").count() >= 1
     expect(detail.locator("code")).to_have_text("saccade reproduce descent", use_inner_text=True)
     met, unmet = detail.locator(".assumptions li").all()

@@ -19,13 +19,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
 from saccade.theory.papers import PAPERS
-
-if TYPE_CHECKING:
-    from saccade.lab.protocol import Experiment
 
 
 class Entry(NamedTuple):
@@ -240,7 +237,9 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "optimisers": Entry(
         "real_text", "SGD against Adam", "do SGD and Adam favour the same tokens?", 45
     ),
-    "depth": Entry("real_text", "Which layer slows first", "which layer slows first?", 35),
+    "depth": Entry(
+        "real_text", "Which layer is sparse first", "which layer is sparse or slow first?", 35
+    ),
     "context-length": Entry("real_text", "How long is long?", "how long is a long context?", 15),
     "sparse-then-dense": Entry("real_text", "Sparse, then dense", "sparse, then dense", 220),
     "forecast-transformer": Entry(

@@ -60,7 +60,7 @@ _VERDICTS = (HOLDS, FAILS, OUTSIDE, CANNOT_TELL)
 _SOURCES = {
     SIMULATION: Sources("theory predicts", "our run gives"),
     PUBLISHED: Sources("the paper reports", "our run gives"),
-    REPLICATION: Sources("another replication found", "our run gives"),
+    REPLICATION: Sources("an earlier program gave", "our run gives"),
     CALCULUS: Sources("the formula gives", "our own calculation gives"),
 }
 
@@ -272,22 +272,16 @@ class Claim:
 
     @property
     def verdict_says(self) -> str:
-        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size;
-        ...`.
-        """
+        """`holds`, `fails`, `assumptions not met (2 of 5); agrees`, `inconclusive; ...`."""
         if self.verdict == CANNOT_TELL:
-            return f"cannot be told at this size; {self.too_small}"
+            return f"inconclusive; {self.too_small}"
         if self._is_not_broken:
-            return f"outside; “{self.breaks}” is met, so nothing is broken"
+            return f"assumptions not met; “{self.breaks}” is met, so nothing is broken"
         if self.verdict == OUTSIDE:
             numbers = (
-                "cannot be told at this size"
-                if self.too_small
-                else "agrees"
-                if self.agrees
-                else self._judged.miss
+                "inconclusive" if self.too_small else "agrees" if self.agrees else self._judged.miss
             )
-            return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
+            return f"assumptions not met ({len(self.unmet)} of {len(self.given)}); {numbers}"
         if self._fails_by_absence:
             return NOTHING
         if self.breaks:
@@ -295,8 +289,7 @@ class Claim:
                 "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
             )
             return f"{told} ({'the bound was tightened' if self.breaks == BOUND else f'broken: {self.breaks}'})"
-        known = ", as expected" if self.verdict == FAILS and self.as_expected else ""
-        return self.verdict + known
+        return self.verdict
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of `claims.json`."""

@@ -1,5 +1,5 @@
 """The page of errata, made from claims: what the papers print, what is right, and the deciding
-measurement.
+measurement. Numbers that could not be reproduced and common misreadings have sections of their own.
 """
 
 from __future__ import annotations
@@ -10,16 +10,24 @@ from saccade.lab.claim import Claim
 from saccade.lab.relation import Erratum
 from saccade.numerals import numeral, numerals_in
 from saccade.theory.papers import PAPERS
-from saccade.theory.statement import Correction
+from saccade.theory.statement import ERRORS, MISREADINGS, NOT_REPRODUCED, Correction
 from saccade.theory.statements import DROPPED, MISPRINTS
 
 _ERRATA = (
-    "# Errata\n\nWhere the papers are wrong, as printed or as usually read. Each entry has the printed form (or, marked *as read*, "
-    "a reading of the paper), the corrected form, the reason in one sentence, and the numbers that decide: what each form predicts "
-    "and what was measured. An erratum holds if the corrected form agrees with the measurement and the other does not. Two kinds "
-    "are not errors: *sharpened* marks a true statement that can be made stronger; *as assumed* and *true* mark a hypothesis that "
-    "is not met. Written by `saccade reproduce`; do not edit.\n"
+    "# Errata\n\nSuspected errors in three papers. Each entry has the printed form, the corrected "
+    "form, the reason, and the numbers that decide: what each form predicts and what was measured. "
+    "An erratum holds if the corrected form agrees with the measurement and the printed form does "
+    "not. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; "
+    "*as assumed* and *true* mark a hypothesis that is not met. "
+    "Written by `saccade reproduce`; do not edit.\n"
 )
+_ABOUT = {
+    ERRORS: "",
+    NOT_REPRODUCED: "Published numbers that did not come out here. "
+    "The paper leaves some of their settings open, so this need not be an error.",
+    MISREADINGS: "None of these forms is printed in the paper. "
+    "They are listed because a reader may take them from it.",
+}
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = (
     "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
@@ -43,8 +51,12 @@ def errata_page(claims: Sequence[Claim]) -> str:
                 f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper.key]
             )
             dropped = "".join(f"- *{each.suspect}*: {each.why}.\n" for each in DROPPED[paper.key])
-            contents = "".join(map(_entry, errata))
-            parts += [f"\n## {paper.title}\n\n", contents, *map(_erratum, errata)]
+            parts.append(f"\n## {paper.title}\n\nRead: {paper.version}.\n\n")
+            for section, about in _ABOUT.items():
+                listed = [claims for claims in errata if _forms(claims).section == section]
+                if section and listed:
+                    parts.append(f"\n### {section}\n\n{about}\n")
+                parts += [*([] if section else map(_entry, listed)), *map(_erratum, listed)]
             parts += [
                 heading + found
                 for heading, found in ((_MISPRINTS, misprints), (_DROPPED, dropped))
@@ -64,8 +76,9 @@ def _erratum(claims: Sequence[Claim]) -> str:
         f'\n<a id="{anchor(forms)}"></a>\n\n### {_heading(claims)}\n\n'
         + f"{forms.said.capitalize()} ({places}):\n\n"
     )
+    why = f"{forms.why} {forms.caveat}".strip()
     table = _DECIDES.format(forms.said, forms.instead) + "".join(map(_deciding_row, claims))
-    return f"{head}{printed}\n{forms.instead.capitalize()}:\n\n{corrected}\n{forms.why}\n\n{table}"
+    return f"{head}{printed}\n{forms.instead.capitalize()}:\n\n{corrected}\n{why}\n\n{table}"
 
 
 def _forms(claims: Sequence[Claim]) -> Correction:

@@ -34,30 +34,31 @@ _HEAD = (
 _READING = (
     "\n## How to read the numbers\n\n"
     "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
-    "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
-    "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do, "
-    "unless that is more than a hundred times ours. "
+    "window. A claim is **inconclusive** if its interval contains the threshold. It also is if the "
+    "threshold is above the ceiling, unless its whole interval is allowed or lies on the wrong side of chance. The row then says "
+    "how much more data would be needed, up to a factor of 100. "
     "Where both sides of a claim were computed from the same windows, the agreement with other windows sets no limit; it is "
     "shown **for comparison**. So is the share of seeds that answer alike. "
     "Where nothing can be repeated, the row says why it has **no ceiling**: an exact count of a text, or a law and its own "
     "simulation on the same windows.\n"
     "- A claim about every run is refuted by one exception.\n"
-    "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
+    "- **Assumptions not met**: the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
     "but shows whether the numbers agree.\n"
     "- Brackets are 95 % intervals over seeds or samples. They are simultaneous over the claims of one experiment (Bonferroni) in "
     "text-fates, text-cycle, positions, optimisers, depth, context-length and sparse-then-dense, and over the main claims of "
     "first-force-text, forecast and forecast-transformer. All others are for single claims, and nothing is corrected across "
     "experiments. Those of correlations and shares end where these do.\n"
     "- **Controls** break an assumption on purpose and must fail; they are counted apart.\n"
-    "- Failures **as expected** were known from earlier runs, some at the same settings and seeds: they are not predictions.\n"
+    "- A failure is a **surprise** if no earlier run has shown it. "
+    "All others were known, some at the same settings and seeds: none was predicted.\n"
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
 _VERDICTS = {
     HOLDS: "holds",
     FAILS: "fails",
-    OUTSIDE: "outside its assumptions",
-    CANNOT_TELL: "cannot be told at this size",
+    OUTSIDE: "assumptions not met",
+    CANNOT_TELL: "inconclusive",
 }
 _WITHOUT_VERDICT = (
     "case",
@@ -84,14 +85,14 @@ def _tallies(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> st
     """
     apart = [asked[outcome.name].question.startswith(_NOT_ON_TEXT) for outcome in outcomes]
     parts = []
-    for where, other in (("on text", False), ("not on text", True)):
+    for where, other in (("On text", False), ("Not on text", True)):
         claims = [
             claim
             for outcome, is_apart in zip(outcomes, apart, strict=True)
             if is_apart == other
             for claim in outcome.claims
         ]
-        parts += [f"Of {len(claims)} claims {where}, {tally(claims)}."] if claims else []
+        parts += [f"{where}: {tally(claims)}."] if claims else []
     return " ".join(parts) + "\n"
 
 

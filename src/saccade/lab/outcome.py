@@ -55,8 +55,8 @@ class Outcome:
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """`427 hold, 12 fail as expected (6 published), 4 controls, 14 replications`, as the README
-    counts.
+    """`439 claims (6 published): 427 hold, 12 fail; 4 controls, 14 regression tests`, as the pages
+    count.
     """
     return claim_counts.tally([claim.as_dict() for claim in claims]) or "no claims"
 
@@ -66,9 +66,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     count as surprises.
     """
     outside = sum(len(outcome.unexpected) - outcome.kinds.count("surprise") for outcome in outcomes)
-    whose = "its" if outside == 1 else "their"
     counted = tally([claim for outcome in outcomes for claim in outcome.claims])
-    return counted + (f"; {outside} unexpectedly outside {whose} assumptions" if outside else "")
+    return counted + (f"; {outside} with assumptions unexpectedly not met" if outside else "")
 
 
 def _said(value: Any) -> str:

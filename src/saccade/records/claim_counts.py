@@ -1,8 +1,8 @@
-"""How claims are counted, in the same words by the README, the terminal and the report; from claims
+"""How claims are counted, in the same words by the pages, the terminal and the report; from claims
 as they stand in `claims.json`.
 
-Negative controls are counted apart, and so are comparisons with our own replication, which are
-regression tests. Of the others it is told how many compare with published numbers and how many are
+Negative controls are counted apart, and so are regression tests: comparisons with numbers of an
+earlier program. Of the others it says how many compare with published numbers and how many are
 calculus on formulas; the rest compare theory with simulation.
 """
 
@@ -12,45 +12,50 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_ALONE = {"holds": "holds", "fails": "fails"}
-_WORDS = {"holds": "hold", "fails": "fail", "outside": "outside", "cannot tell": "cannot be told"}
+_ALONE = {"holds": "holds", "fails": "fails", "outside": "assumption not met"}
+_WORDS = {
+    "holds": "hold",
+    "fails": "fail",
+    "outside": "assumptions not met",
+    "cannot tell": "inconclusive",
+}
 _UNDECIDED = ("outside", "cannot tell")
 NOTHING = "fails: nothing was measured"  # which neither a control nor a known failure may
 _KINDS = ("published", "calculus")
-TOTALS = ("theory against simulation", *_KINDS, "controls", "replications")
+_APART = ("controls", "regression tests")
+TOTALS = ("theory against simulation", *_KINDS, *_APART)
+
+
+def apart(claim: Mapping[str, Any]) -> str:
+    """As which of `controls` and `regression tests` a claim is counted; empty for a comparison."""
+    if claim["breaks"]:
+        return "controls"
+    return "regression tests" if claim["against"] == "replication" else ""
 
 
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many claims have which verdict, how many are counted apart, and how many are decided, but
-    not as expected.
+    """How many comparisons have which verdict, how many claims are counted apart, and how many are
+    decided, but not as expected.
     """
-    plain = [claim for claim in claims if not claim["breaks"]]
-    kinds = Counter(claim["against"] for claim in plain)
+    compared = [claim for claim in claims if not apart(claim)]
+    found = Counter(claim["verdict"] for claim in compared)
+    kinds = Counter(claim["against"] for claim in compared)
+    others = Counter(filter(None, map(apart, claims)))
+    idle = Counter(apart(claim) for claim in claims if claim["verdict"] in _UNDECIDED)
     failed = sum(
-        claim["verdict"] == "fails" for claim in plain if claim["against"] == "replication"
+        apart(claim) == "regression tests" and claim["verdict"] == "fails" for claim in claims
     )
-    found = Counter(claim["verdict"] for claim in plain if claim["against"] != "replication")
     surprises = sum(
         claim["verdict"] not in (claim["expected"], *_UNDECIDED)
         or claim.get("verdict_says") == NOTHING
         for claim in claims
     )
-    apart = {
-        "controls": len(claims) - len(plain),
-        "replications": kinds["replication"],
-        "failed replications": failed,
-    }
-    apart["surprises"] = surprises
-    idle = Counter(
-        "controls" if claim["breaks"] else f"{claim['against']}s"
-        for claim in claims
-        if claim["verdict"] in _UNDECIDED
-    )
-    apart |= {f"idle {word}": idle[word] for word in ("controls", "replications") if idle[word]}
     return (
         {verdict: found[verdict] for verdict in _WORDS}
         | {kind: kinds[kind] for kind in _KINDS}
-        | apart
+        | {name: others[name] for name in _APART}
+        | {"failed regression tests": failed, "surprises": surprises}
+        | {f"idle {name}": idle[name] for name in _APART if idle[name]}
     )
 
 
@@ -60,41 +65,41 @@ def tally(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tally_by_kind(claims: Sequence[Mapping[str, Any]]) -> str:
-    """`40 claims: 30 theory against simulation, 6 published, 4 controls. Of these 32 hold, ...`"""
+    """`40 claims: 30 theory against simulation, 6 published, 4 controls.` and their verdicts."""
     kinds = ", ".join(
         f"{count} {name}" for name, count in totals([verdict_counts(claims)]).items() if count
     )
-    return f"{len(claims)} claims: {kinds}. Of these {tally(claims)}."
+    return f"{len(claims)} claims: {kinds}. Verdicts: {tally(claims)}."
 
 
 def counted(counts: Mapping[str, Any]) -> str:
-    """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4
-    replications (1 fails)`; then `1 surprise among them`.
+    """`16 claims (1 published, 4 calculus): 14 hold, 2 assumptions not met`, then what is counted
+    apart: `; 1 control, 4 regression tests (1 fails)`; then `; 1 surprise among them`.
     """
-    known = {"fails": " as expected"} if not counts.get("surprises") else {}
-    parts = [
-        f"{n} {(_ALONE if n == 1 else _WORDS).get(verdict, word)}{known.get(verdict, '')}"
+    verdicts = [
+        f"{n} {(_ALONE if n == 1 else _WORDS).get(verdict, word)}"
         for verdict, word in _WORDS.items()
         if (n := counts.get(verdict))
     ]
-    kinds = [f"{counts[kind]} {kind}" for kind in _KINDS if counts.get(kind)]
-    parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
-    for word in ("control", "replication"):
-        n, failed = counts.get(f"{word}s", 0), counts.get(f"failed {word}s", 0)
-        said = (
-            [f"{failed} {(_ALONE if failed == 1 else _WORDS)['fails']}{known.get('fails', '')}"]
-            if failed
-            else []
-        )
-        said += [f"{idle} cannot be told"] if (idle := counts.get(f"idle {word}s")) else []
-        parts += (
-            [f"{n} {word}{'s' if n > 1 else ''}{' (' + ', '.join(said) + ')' if said else ''}"]
-            if n
-            else []
-        )
+    n = sum(counts.get(verdict, 0) for verdict in _WORDS)
+    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _KINDS if counts.get(kind))
+    compared = f"{_many(n, 'claim')}{f' ({kinds})' if kinds else ''}: {', '.join(verdicts)}"
+    others = ", ".join(_counted_apart(name, counts) for name in _APART if counts.get(name))
     surprises = counts.get("surprises", 0)
-    among = f"; {surprises} surprise{'s' if surprises > 1 else ''} among them" if surprises else ""
-    return ", ".join(parts) + among
+    among = f"{_many(surprises, 'surprise')} among them" if surprises else ""
+    return "; ".join(filter(None, (compared if n else "", others, among)))
+
+
+def _counted_apart(name: str, counts: Mapping[str, Any]) -> str:
+    """`4 regression tests (1 fails)`."""
+    failed, idle = counts.get(f"failed {name}", 0), counts.get(f"idle {name}", 0)
+    said = [f"{failed} {(_ALONE if failed == 1 else _WORDS)['fails']}"] if failed else []
+    said += [f"{idle} inconclusive"] if idle else []
+    return _many(counts[name], name.removesuffix("s")) + (f" ({', '.join(said)})" if said else "")
+
+
+def _many(n: int, word: str) -> str:
+    return f"{n} {word}{'' if n == 1 else 's'}"
 
 
 def totals(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:

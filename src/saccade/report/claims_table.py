@@ -7,10 +7,11 @@ forms.
 | kind     | verdict                                                                    |
 |----------|----------------------------------------------------------------------------|
 | holds    | holds, as expected                                                         |
-| known    | fails, as expected: known not to be true                                   |
-| control  | a negative control, with an assumption broken on purpose, fails as it must |
-| outside  | outside its assumptions: decides nothing                                   |
-| cannot   | cannot be told at this size: two repetitions agree less than it asks            |
+| known    | fails, as in earlier runs                                                  |
+| outside  | its assumptions are not met: decides nothing                               |
+| cannot   | inconclusive: repeated measurements agree too poorly to decide it          |
+| control  | a negative control: an assumption is broken on purpose, so it must fail    |
+| regress  | a regression test: compared with a number of an earlier program            |
 | surprise | decided, and not as expected                                               |
 """
 
@@ -23,16 +24,17 @@ from html import escape
 from typing import Any
 
 from saccade.numerals import numeral
-from saccade.records.claim_counts import tally_by_kind
+from saccade.records.claim_counts import apart, tally_by_kind
 from saccade.report.mathml import mathml
 from saccade.report.sources import Result
 
 KINDS = {
     "holds": "hold",
-    "known": "fail as expected",
-    "control": "controls fail as they must",
-    "outside": "outside assumptions",
-    "cannot": "cannot be told at this size",
+    "known": "fail",
+    "outside": "assumptions not met",
+    "cannot": "inconclusive",
+    "control": "controls",
+    "regress": "regression tests",
     "surprise": "surprises",
 }
 _SOURCES = {
@@ -42,31 +44,32 @@ _SOURCES = {
     "tian2024": "tian2024 is JoMA, arXiv 2310.00535",
     "saccade": "saccade: derived or asked here",
 }
+_APART = {"controls": "control", "regression tests": "regress"}
 _UNDECIDED = {"outside": "outside", "cannot tell": "cannot"}
 Lines = list[tuple[str, str]]  # (what it is, MathML)
 _COLUMNS = ("claim", "statement", "result", "verdict")
 
 
 def kind_of(claim: dict[str, Any]) -> str:
-    if claim["verdict"] in _UNDECIDED:
-        return _UNDECIDED[claim["verdict"]]
-    if claim["verdict"] != claim["expected"]:
+    undecided = _UNDECIDED.get(claim["verdict"], "")
+    if not undecided and claim["verdict"] != claim["expected"]:
         return "surprise"
-    if claim["breaks"]:
-        return "control"
-    return "known" if claim["verdict"] == "fails" else "holds"
+    if among := apart(claim):
+        return _APART[among]
+    return undecided or ("known" if claim["verdict"] == "fails" else "holds")
 
 
 def _verdicts(results: list[Result]) -> str:
     found = Counter(kind_of(claim) for result in results for claim in result.claims)
     if not found:
         return ""
-    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind] or kind == "surprise")
+    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind])
     counted = tally_by_kind([claim for result in results for claim in result.claims])
     note = (
-        f"{counted} Claims known to be false are expected to fail. A control breaks one assumption on purpose and must fail. "
-        "A claim outside its assumptions is neither confirmed nor refuted. "
-        "A claim cannot be told where two repetitions agree less well than it asks."
+        f"{counted} A claim whose assumptions are not met is neither confirmed nor refuted. "
+        "A claim is inconclusive if repeated measurements agree too poorly to decide it. "
+        "A control breaks one assumption on purpose and must fail. "
+        "A regression test compares with a number of an earlier program."
     )
     folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div>{folded}'

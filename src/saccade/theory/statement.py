@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
+ERRORS, NOT_REPRODUCED, MISREADINGS = "", "Not reproduced", "Common misreadings"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Correction:
 
     `said` is where the first form comes from: the paper prints it, assumes it, or it is a reading
     of what the paper says. `instead` is what the second form is: corrected, or sharpened where the
-    first is true but too weak, or true where a hypothesis is not met. `title` names the entry.
+    first is true but too weak, true where a hypothesis is not met, or reproduced where a printed
+    number did not come out. `title` names the entry, `caveat` says what weakens its evidence.
     """
 
     number: str
@@ -42,6 +44,14 @@ class Correction:
     said: str = "as printed"
     title: str = ""
     instead: str = "corrected"
+    caveat: str = ""
+
+    @property
+    def section(self) -> str:
+        """Where the page of errata lists it: errors come first, under no heading of their own."""
+        if self.said == "as read":
+            return MISREADINGS
+        return NOT_REPRODUCED if self.instead == "reproduced" else ERRORS
 
     @classmethod
     def headed(cls, heading: str, printed: str, corrected: str, why: str) -> Correction:

@@ -1,4 +1,5 @@
-"""The stages come in the same order in all chains with the same stationary distribution.
+"""The stages come in the same order in all nine chains tried, which share one stationary
+distribution.
 
 Follows the population flow on chains that share one stationary distribution: lazy, Metropolis, lazy
 Metropolis, and random ones. Expect: condensation, focus, dilution, a new direction, in this order

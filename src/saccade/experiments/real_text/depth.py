@@ -1,5 +1,5 @@
-"""In Transformers of several layers the first layer is usually the first to become sparse and the
-first to slow down.
+"""In Transformers of several layers the first layer is usually the first to become sparse;
+whether it slows first is inconclusive.
 
 Ordinary causal Transformers (one head, LayerNorm, MLP, learned positions) are trained by Adam at a
 constant rate; attention is measured on windows of validation text. [tian2023] proves results for

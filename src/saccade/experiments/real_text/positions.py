@@ -1,5 +1,5 @@
-"""With learned or rotary positions a Transformer attends to much the same tokens as without; for
-others it cannot be told.
+"""Gains of tokens correlate about 0.6 with those without positions if positions are learned or
+rotary; for ALiBi and sinusoids the result is inconclusive.
 
 An ordinary one-layer Transformer learns text with each encoding. Do the same tokens gain attention
 as without positions, and do distinct tokens outgrow common ones (Theorem 2, outside its
@@ -273,7 +273,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 "rank correlation of gains with those without positions, 100 tokens per query",
                 intervals["alike", kind],
                 ALIKE,
-                sentence="With this encoding much the same tokens gain attention as without positions.",
+                sentence="With this encoding gains of tokens correlate with those without positions.",
             )
         yield (
             case.but(given=_given(record, kind))

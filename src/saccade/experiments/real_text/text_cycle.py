@@ -1,5 +1,5 @@
-"""On text embeddings condense, all queries focus on the most frequent token, then dilute, and new
-directions open.
+"""On WikiText-2 two of three runs condense, focus jointly, dilute and open a second direction; on
+TinyStories none dilutes.
 
 Trains the one-layer model of [chen2026] with Adam on windows of 64 words and watches how much each
 query attends to the most frequent token: 12,000 updates on WikiText-2, 15,000 on TinyStories. The

@@ -1,4 +1,5 @@
-"""On text attention first leaves the frequent tokens, as Theorem 2 says; later this order is lost.
+"""In the theorem's own model attention first leaves the frequent tokens of a text; in a Transformer
+this is inconclusive.
 
 [tian2023] has attention leave common tokens for distinct ones (Theorem 2), and a frequent distinct
 token's lead over rare ones grow (Theorem 3). Who moves first and who wins are asked of three
@@ -446,8 +447,8 @@ EXPERIMENT = Experiment(
         "update} (they win in the end: {rank*100 tokens*model theorem*[-1]:verdict}); in an ordinary Transformer {rank*100 "
         "tokens*model ordinary*[0]:.2f} at update {rank*100 tokens*model ordinary*[0]:case update} ({rank*100 tokens*model "
         "ordinary*[0]:verdict}) and {rank*100 tokens*model ordinary*[-1]:.2f} at update {rank*100 tokens*model "
-        "ordinary*[-1]:case update} ({rank*100 tokens*model ordinary*[-1]:verdict}). As for Theorems 2 and 3, each {*common "
-        "tokens*model theorem*[0]:verdict}: a distinct token of the theorem's model first outgains {*common tokens*model "
+        "ordinary*[-1]:case update} ({rank*100 tokens*model ordinary*[-1]:verdict}). As for Theorems 2 and 3 ({*common "
+        "tokens*model theorem*[0]:verdict}), a distinct token of the theorem's model first outgains {*common tokens*model "
         "theorem*[0]:.0%} of common ones, in the end {*common tokens*model theorem*[-1]:.0%}, and among distinct tokens gain and "
         "frequency first correlate {rank*distinct*model theorem*[0]:.2f}, in the end {rank*distinct*model theorem*[-1]:.2f}"
     ),

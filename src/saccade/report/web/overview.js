@@ -9,10 +9,11 @@ const Overview = (() => {
   const diamond = (x, y) => `M${x + SIDE / 2} ${y - 2}l${SIDE / 2 + 2} ${SIDE / 2 + 2}l${-SIDE / 2 - 2} ${SIDE / 2 + 2}l${-SIDE / 2 - 2} ${-SIDE / 2 - 2}z`;
   const KINDS = {
     holds: { name: "holds", look: "chart-fill-0", shape: filled(0) },
-    known: { name: "fails as expected", look: "chart-ring chart-stroke-1", shape: filled(1) },
-    control: { name: "control fails as it must", look: "chart-ring chart-stroke-2", shape: (x, y) => `${filled(1)(x, y)}M${x + 1} ${y + 1}l${SIDE - 2} ${SIDE - 2}` },
-    outside: { name: "outside its assumptions", look: "chart-fill-6", shape: filled(3) },
-    cannot: { name: "cannot be told at this size", look: "chart-ring chart-stroke-6", shape: filled(3) },
+    known: { name: "fails", look: "chart-ring chart-stroke-1", shape: filled(1) },
+    control: { name: "control", look: "chart-ring chart-stroke-2", shape: (x, y) => `${filled(1)(x, y)}M${x + 1} ${y + 1}l${SIDE - 2} ${SIDE - 2}` },
+    outside: { name: "assumptions not met", look: "chart-fill-6", shape: filled(3) },
+    cannot: { name: "inconclusive", look: "chart-ring chart-stroke-6", shape: filled(3) },
+    regress: { name: "regression test", look: "chart-ring chart-stroke-3", shape: filled(1) },
     surprise: { name: "surprise", look: "chart-bad", shape: diamond },
   };
 

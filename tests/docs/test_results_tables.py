@@ -1,5 +1,4 @@
-"""The README's tables are made from the experiments and from what came of their runs, and its
-Python lines run.
+"""The tables of results are made from the experiments and the outcomes of their runs.
 
 Tests of the experiments hold `docs/outcomes.json` to their runs, and `docs/findings.md` to it.
 """
@@ -10,11 +9,9 @@ import json
 import re
 from pathlib import Path
 from string import Formatter
-from types import SimpleNamespace
 
 import pytest
 
-import saccade
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, experiment
 from saccade.experiments.real_text.positions import ALIKE
@@ -35,21 +32,25 @@ from saccade.lab.outcome import tally
 from saccade.theory.condition import met
 from saccade.theory.statement import Statement
 from tests.report.made_results import written
-from tools.readme_tables import main, table, totals_table, verdict_counts, with_tables
+from tools.results_tables import main, rows, table, totals_table, verdict_counts
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
 OUTCOMES = json.loads((ROOT / "docs" / "outcomes.json").read_text("utf-8"))
 
 
-def test_the_tables_in_the_readme_are_those_the_experiments_make():
-    again = "python -m tools.readme_tables README.md docs/outcomes.json results"
-    assert with_tables(README, OUTCOMES) == README, f"write them again: {again}"
-    rows = [line for line in README.splitlines() if re.search(r"\| `[a-z-]+` \| \d+ s \|", line)]
-    assert len(rows) == len(EXPERIMENTS)
-    assert {row.count("|") for row in rows} == {
-        6
-    }  # one more would move the verdicts out of the table
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["name"])
+def test_an_answer_is_short_and_decided_and_has_the_numbers_of_the_finding(row):
+    assert row["question"].endswith("?")
+    assert re.match(r"(Yes|No|Partly|Undecided)[., ]", row["answer"])
+    assert max(len(row[cell].split()) for cell in ("question", "answer")) <= 20
+    number = r"\d[\d,.]*(?:e-?\d+)?(?<![.,])"
+    found = re.findall(number, OUTCOMES[row["name"]]["finding"])
+    assert set(re.findall(number, row["answer"])) <= set(found)
+
+
+def test_no_yes_or_no_rests_on_inconclusive_comparisons_alone():
+    for row in rows():
+        assert not row["answer"].startswith(("Yes", "No")) or row[HOLDS] + row[FAILS], row["name"]
 
 
 def test_every_experiment_has_been_run_and_none_surprised():
@@ -61,14 +62,14 @@ def test_every_experiment_has_been_run_and_none_surprised():
 def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
     parts = list(Formatter().parse(experiment(name).finding))
     number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|(×10)?[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
-    verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
+    verdict = "(holds|fails|assumptions not met|inconclusive)"
     told = {
         "verdict": verdict,
         "interval": rf"{number} \[{number}, {number}\]",
         "count": r"\d+ of \d+",
     }
     told |= {"points": f"{number} percentage points"}
-    either = rf"{number}( \(cannot be told at this size\))?"
+    either = rf"{number}( \(inconclusive\))?"
     assert any(field for _, field, _, _ in parts)
     expected = [
         re.escape(text) + (told.get(form.split(" ")[0], either) if field else "")
@@ -112,13 +113,13 @@ def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
         for i in (0, -1)
     ]
     assert filled("one", ", ".join(said), claims) == "−0.5 at 10 (holds), 0.2 at 400 (fails)"
-    assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
+    assert filled("one", "{gain?(50):verdict}", claims) == "inconclusive"
     assert filled("one", "at most {gain*[max]:.1f}", claims) == "at most 0.2"
     outside = claims[0] | {
         "verdict": OUTSIDE,
-        "verdict_says": "outside (1 of 1 assumptions); cannot be told at this size",
+        "verdict_says": "assumptions not met (1 of 1); inconclusive",
     }
-    assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (cannot be told at this size)"
+    assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (inconclusive)"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)
 
@@ -140,24 +141,24 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
     assert counts == verdicts | kinds | {
         "controls": 0,
-        "replications": 0,
-        "failed replications": 0,
+        "regression tests": 0,
+        "failed regression tests": 0,
         "surprises": 1,
     }
-    assert "| 1 cannot be told |" in table(
+    assert "| 1 claim: 1 inconclusive |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])}
     )
-    assert "1 fails as expected |" in table(
+    assert "| 1 claim: 1 fails |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])}
     )
     held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
-    assert "| 1 holds |" in table(
+    assert "| 1 claim: 1 holds |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])}
     )
-    assert "| 2 hold |" in table(
+    assert "| 2 claims: 2 hold |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)}
     )
-    assert "1 fails; 1 surprise among them |" in table(
+    assert "| 1 claim: 1 fails; 1 surprise among them |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])}
     )
 
@@ -171,12 +172,20 @@ def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_n
         Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1).as_dict() for kind in kinds
     ]
     assert verdict_counts(claims)[HOLDS] == 3
-    assert "| 3 hold (1 published, 1 calculus), 1 replication |" in table(
+    assert "| 3 claims (1 published, 1 calculus): 3 hold; 1 regression test |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts(claims)}
     )
 
 
-def test_the_totals_count_every_claim_once_by_its_kind():
+def test_the_totals_count_every_comparison_once_by_its_verdict():
+    verdicts = {HOLDS: 5, FAILS: 1, OUTSIDE: 2, CANNOT_TELL: 3}
+    made = totals_table([{"part": "real-text"} | verdicts, {"part": "rank-collapse"} | verdicts])
+    assert "| Real text | 5 | 1 | 2 | 3 | 11 |" in made
+    assert "| Scan and Snap | 0 | 0 | 0 | 0 | 0 |" in made
+    assert made.endswith("| all | 10 | 2 | 4 | 6 | 22 |\n")
+
+
+def test_the_terminal_counts_claims_by_kind():
     lemma, kinds = (
         Statement("nobody1999", "Lemma 1", "all is well"),
         (SIMULATION, SIMULATION, PUBLISHED, CALCULUS, REPLICATION),
@@ -187,15 +196,8 @@ def test_the_totals_count_every_claim_once_by_its_kind():
         .breaking("x")
         .near(lemma, "control", 2.0, 1.0, within=0.1)
     )
-    made = totals_table({"growth-figures": verdict_counts([claim.as_dict() for claim in claims])})
     assert (
-        "| claims | theory against simulation | published | calculus | controls | replications | all |"
-        in made
-    )
-    assert "| Scan and Snap | 2 | 1 | 1 | 1 | 1 | 6 |" in made
-    assert "| all | 2 | 1 | 1 | 1 | 1 | 6 |" in made
-    assert (
-        tally(claims) == "4 hold (1 published, 1 calculus), 1 control, 1 replication"
+        tally(claims) == "4 claims (1 published, 1 calculus): 4 hold; 1 control, 1 regression test"
     )  # the terminal, in the same words
 
 
@@ -206,16 +208,13 @@ def test_replications_that_fail_are_not_hidden_among_the_others():
         for title, value, expected in (("a", 1.0, HOLDS), ("b", 2.0, FAILS), ("c", 2.0, HOLDS))
     )
     for claims, said in (
-        ([held, known], "| 2 replications (1 fails as expected) |"),
-        ([known, known], "| 2 replications (2 fail as expected) |"),
-        ([held, surprising], "| 2 replications (1 fails); 1 surprise among them |"),
+        ([held, known], "| 2 regression tests (1 fails) |"),
+        ([known, known], "| 2 regression tests (2 fail) |"),
+        ([held, surprising], "| 2 regression tests (1 fails); 1 surprise among them |"),
     ):
         counts = verdict_counts(claims)
         assert counts[FAILS] == 0
         assert said in table("scan-and-snap", {"growth-figures": counts})
-
-
-THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_claims_that_are_not_what_was_written_get_into_no_table(tmp_path):
@@ -226,56 +225,5 @@ def test_claims_that_are_not_what_was_written_get_into_no_table(tmp_path):
     ):
         harm()
         with pytest.raises(InputError, match=r"claims\.json is"):
-            main(
-                [
-                    str(tmp_path / "README.md"),
-                    str(tmp_path / "outcomes.json"),
-                    str(tmp_path / "results"),
-                ]
-            )
+            main([str(tmp_path / "outcomes.json"), str(tmp_path / "results")])
         assert not (tmp_path / "outcomes.json").exists()
-
-
-def test_the_two_uses_in_the_readme_that_need_nothing_of_the_reader_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names: dict = {}
-    exec(THEORY.replace("t1=500", "t1=50"), names)
-    exec(MODEL, names)
-    exec(DATA, names)
-    assert [names["phase"].sizes[axis] for axis in ("lr_attention", "ratio", "seed")] == [3, 2, 4]
-    logits = names["run"].parameter_attention.isel(seed=0, time=-1).values
-    assert logits[0] < 0 < logits[2] < logits[1]
-    assert 0 < logits[4] < logits[3]
-    assert names["text"].n_vocab == 2000
-
-
-def test_the_third_use_runs_with_a_readers_model_and_loader(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    monkeypatch.chdir(tmp_path)
-    config = transformers.GPT2Config(
-        vocab_size=23,
-        n_embd=12,
-        n_layer=2,
-        n_head=2,
-        n_positions=11,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    batch = torch.arange(33).reshape(3, 11) % 23
-    names = {
-        "saccade": saccade,
-        "model": transformers.GPT2LMHeadModel(config),
-        "probe_batch": batch,
-        "loader": [batch] * 5,
-    }
-    names |= {"token_ids": batch.flatten(), "tokenizer": SimpleNamespace(decode=str)}
-    lines, trainer = [], []
-    for line in WATCHING.splitlines():
-        (trainer if line.startswith("trainer = ") else lines).append(line)
-    exec("\n".join(lines), names)
-    assert names["recorder"].record.time.values.tolist()[:3] == [0, 1, 2]
-    assert saccade.watched("my-run").entropy.dims == ("time", "layer", "head")
-    compile(
-        trainer[0].replace("...,", ""), "README.md", "exec"
-    )  # tests/observe/test_callbacks.py runs a real one
