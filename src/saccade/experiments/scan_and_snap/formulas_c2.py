@@ -39,18 +39,23 @@ EXACT = 1e-10
 
 
 def theorem_2() -> Iterator[Formula]:
-    rng, task = np.random.default_rng(0), one_common_token(0.15, CLOCK["n_vocab"])
-    shared, own = rng.normal(size=(2, 1)), rng.normal(size=(3, N_DISTINCT))
+    rng = np.random.default_rng(0)
+    task = one_common_token(0.15, CLOCK["n_vocab"])
+    shared = rng.normal(size=(2, 1))
+    own = rng.normal(size=(3, N_DISTINCT))
     height = theory.decoder_height(STEP / 3, n_vocab=task.n_vocab, lr_decoder=1.0)
     logits = np.full(3, (task.n_vocab - 1) * height), np.full(3, -height)
-    state = ReducedState(*logits, Rows(shared, own))
-    found = velocity(saccade.ReducedPairwise(task), state).attention
+    found = velocity(
+        saccade.ReducedPairwise(task), ReducedState(*logits, Rows(shared, own))
+    ).attention
     z = np.hstack([shared[[0, 0, 1]], np.tile(own.ravel(), (3, 1))])
     f = theory.normalised_feature(theory.limit_attention(context_prob(task), z))
-    coupling = theory.class_coupling(theory.class_overlap(f))
-    other = theory.backprop_coefficients(coupling, n_vocab=task.n_vocab).other
-    speed = float(theory.speed(STEP, **CLOCK))
-    xi = theory.class_drive(theory.class_overlap(f), other, speed=speed)
+    other = theory.backprop_coefficients(
+        theory.class_coupling(theory.class_overlap(f)), n_vocab=task.n_vocab
+    ).other
+    xi = theory.class_drive(
+        theory.class_overlap(f), other, speed=float(theory.speed(STEP, **CLOCK))
+    )
     rising = theory.distinct_token_dot(f, xi, lr_attention=1.0)[:, 1:][f[:, 1:] > 0]
     yield Formula(
         THEOREM_2A,
@@ -68,14 +73,18 @@ def theorem_2() -> Iterator[Formula]:
 
 
 def positional_lemma_4() -> Iterator[Formula]:
-    rng, joint, n_vocab = np.random.default_rng(0), placed_classes(0.3), 300
+    rng = np.random.default_rng(0)
+    joint = placed_classes(0.3)
+    n_vocab = 300
     system = PlacedPairwise(joint, rng.normal(size=8), n_vocab=n_vocab, lr_position=1.0)
     at = jax.tree.map(lambda part: part + rng.normal(size=part.shape), system.start(rng))
-    found, n_tokens = velocity(system, at), joint.shape[-1]
+    found = velocity(system, at)
+    n_tokens = joint.shape[-1]
     decoder, scores = np.zeros((2, n_vocab, n_vocab))
     decoder[:n_tokens] = at.decoder[:, -1:]  # tokens that never follow share one column
     decoder[:n_tokens, :2], scores[0, :n_tokens] = at.decoder[:, :-1], at.attention
-    moved, counts = [], np.zeros((2, n_vocab))
+    moved = []
+    counts = np.zeros((2, n_vocab))
     counts[:, :n_tokens] = theory.effective_prob(joint, at.position)
     for n, prob in enumerate(counts):
         exact = theory.gradient_from_counts(decoder, scores, prob, query=0, label=n, **RATES)
@@ -84,11 +93,10 @@ def positional_lemma_4() -> Iterator[Formula]:
     places = theory.distance_dot(joint, at.position, np.array(moved), half)
     largest = max(np.abs(found.attention).max(), np.abs(found.position).max())
     tokens = np.abs(found.attention - half @ moved).max()
-    gap = max(tokens, np.abs(found.position - places).max()) / largest
     yield Formula(
         POSITIONAL_LEMMA_4,
         "velocities of logits and biases against theory, largest relative error",
-        gap,
+        (max(tokens, np.abs(found.position - places).max()) / largest),
         EXACT,
     )
 

@@ -70,8 +70,10 @@ def positional_prior(
     slopes = tuple(sorted(set(slopes)))
     if slopes[0] > 0:
         raise InputError("`slopes` must list 0: other slopes are compared with no prior.")
-    joint, apart = placed_classes(steps_up), placed_classes(steps_up, APART)
-    steepest, n_tokens = slopes[-1], joint.shape[-1]
+    joint = placed_classes(steps_up)
+    apart = placed_classes(steps_up, APART)
+    steepest = slopes[-1]
+    n_tokens = joint.shape[-1]
     clock: dict[str, Any] = {"n_vocab": n_vocab, "n_classes": 2, "lr_decoder": 1.0}
     peak = theory.speed_peak(**clock).time
     effective = np.array([theory.effective_prob(joint, prior(slope)) for slope in slopes])
@@ -82,7 +84,8 @@ def positional_prior(
 
     plan: dict[Any, Any] = {}
     for slope, prob in zip(slopes, effective, strict=True):
-        task, slow_t1 = saccade.SequenceClasses(prob, n_vocab=n_vocab), 20 * peak
+        task = saccade.SequenceClasses(prob, n_vocab=n_vocab)
+        slow_t1 = 20 * peak
         plan["placed", slope] = placed(joint, slope)
         plan["effective", slope] = partial(saccade.flow, task, t1=t1)
         plan["slow B", slope] = placed(joint, slope, slow_t1, lr_attention=SLOW)
@@ -92,7 +95,8 @@ def positional_prior(
     plan["apart"] = placed(apart, steepest, lr_attention=1 / min(ratios))
     runs = {name: run() for name, run in lab.each(plan.items())}
     paths = np.array([runs["placed", slope].attention_logits.values for slope in slopes])
-    late, in_b = paths[:, -1], lab.case(flow="B")
+    late = paths[:, -1]
+    in_b = lab.case(flow="B")
 
     # The prior acts through effective frequencies alone.
     plain = [runs["effective", slope].attention_logits.values[:, 0, :n_tokens] for slope in slopes]
@@ -128,27 +132,26 @@ def positional_prior(
         )
     times = runs["placed", steepest].time.values
     early = paths[:, np.abs(times - EARLY * peak).argmin()]
-    turning = turning_slope(joint)
     in_b.none(
         POSITIONAL_FATES,
         "a placed common token first gains above its critical slope and loses below",
-        (early[:, PLACED] > 0) != (np.array(slopes) > turning),
+        (early[:, PLACED] > 0) != (np.array(slopes) > turning_slope(joint)),
     )
 
     # Positions that make classes unequal, under fast attention: as with unequal frequencies.
     uneven = runs["apart"].attention_logits.values[-1]
     case = lab.case(flow="B", **{"class 2": f"{APART} places further"})
-    broken = case.breaking(met(LEFT_ALIKE, False))
-    broken.none(POSITIONAL_FATES, "distinct tokens gain attention", uneven[OWN.start :] <= 0)
+    case.breaking(met(LEFT_ALIKE, False)).none(
+        POSITIONAL_FATES, "distinct tokens gain attention", uneven[OWN.start :] <= 0
+    )
     # Effective frequencies are exact. One mean feature a class is not, at this large an overlap.
     task = saccade.SequenceClasses(theory.effective_prob(apart, prior(steepest)), n_vocab=n_vocab)
     expected = plain_logits(task, [0.0, t1], lr_decoder=1.0, lr_attention=1 / min(ratios))[-1]
-    error = np.abs(uneven - expected).max() / np.abs(uneven).max()
     case.at_most(
         PLAIN_MEMORY,
         "logits by plain-descent theory with effective frequencies, "
         "largest error over the largest logit",
-        error,
+        (np.abs(uneven - expected).max() / np.abs(uneven).max()),
         0.02,
     )
 
@@ -165,8 +168,7 @@ def positional_prior(
             turned,
         )
     )
-    steep = lab.case(flow="B", slope="the steepest").breaking(met(NO_POSITIONS, False))
-    steep.none(
+    lab.case(flow="B", slope="the steepest").breaking(met(NO_POSITIONS, False)).none(
         PLAIN_ORDER,
         "of two distinct tokens the more frequent gains more",
         misordered(late[-1], prob),
@@ -191,8 +193,7 @@ def positional_prior(
         np.abs(in_plain / predicted - 1),
         0.03,
     )
-    left_out = in_b.breaking(met(COUNTED, False))
-    left_out.at_most(
+    in_b.breaking(met(COUNTED, False)).at_most(
         POSITIONAL_CLOCK,
         "time of fastest attention if the prior is left out, relative gap",
         np.abs(in_plain / predicted[0] - 1),
@@ -200,21 +201,33 @@ def positional_prior(
     )
 
     lab.keep("late", late, "slope token", "attention logits at the end of the plain flow (B)")
-    share, x = late / late[:, OWN].max(axis=1, keepdims=True), "slope of the prior (per token)"
+    share = late / late[:, OWN].max(axis=1, keepdims=True)
+    x = "slope of the prior (per token)"
     order = [
         Line(slopes, share[:, 3 + k], f"distance {k + 2}, P = {prob[3 + k]:.2f}", LINE, k / 4)
         for k in range(5)
     ]
-    y, marks = "logit / the largest, at the end", {crossing: "predicted"}
     when = [
         Line(slopes, in_reduced, "theory's flow (C)", POINTS, 0),
         Line(slopes, in_plain, "plain flow (B)", POINTS, 1),
         Line(slopes, predicted, "plain descent at that overlap", LINE, 1),
     ]
-    levels = {peak: "predicted (C)"}
     lab.draw(
-        Lines("order of distinct tokens", x, y, order, marks=marks),
-        Lines("when attention is fastest", x, "time (steps)", when, ylim=(0, None), levels=levels),
+        Lines(
+            "order of distinct tokens",
+            x,
+            "logit / the largest, at the end",
+            order,
+            marks={crossing: "predicted"},
+        ),
+        Lines(
+            "when attention is fastest",
+            x,
+            "time (steps)",
+            when,
+            ylim=(0, None),
+            levels={peak: "predicted (C)"},
+        ),
         caption="Panel 1: logits of the distinct tokens of class 1 relative to the largest, light "
         "for near ones, which are rare. At the predicted slope the order reverses. Panel 2: when "
         "attention is fastest. The prior does not change this in the theory's flow (C), and changes "
@@ -233,7 +246,8 @@ def placed_classes(steps_up: float, apart: int = 0) -> Array:
     """P(l, d|n) (class, distance, token). If `apart`, class 2 is that much further away, and placed
     common tokens are everywhere.
     """
-    joint, share = np.zeros((2, N_DISTANCES, 13)), np.exp(steps_up * np.arange(5))
+    joint = np.zeros((2, N_DISTANCES, 13))
+    share = np.exp(steps_up * np.arange(5))
     for n, own in enumerate((np.arange(3, 8), np.arange(8, 13))):
         joint[n, :, EVERYWHERE] = 0.2 / N_DISTANCES
         joint[n, :2, PLACED + n] = joint[n, -2:, PLACED + 1 - n] = 0.15 / 2
@@ -259,7 +273,8 @@ def turning_slope(joint: Array) -> float:
 
 def misordered(logits: Array, frequency: Array) -> Any:
     """Pairs of distinct tokens of which the less frequent gains more (leading axes, pair)."""
-    z, p = logits[..., OWN], frequency[..., OWN]
+    z = logits[..., OWN]
+    p = frequency[..., OWN]
     first, second = np.triu_indices(z.shape[-1], 1)
     return (z[..., first] - z[..., second]) * (p[..., first] - p[..., second]) <= 0
 
@@ -268,9 +283,11 @@ def fastest(placed: xr.Dataset, reduced: xr.Dataset, prob: Array, clock: Any) ->
     """When the leading distinct token moves fastest: in (B), in (C), and by plain descent at the
     overlap that the prior leaves.
     """
-    feature, t = theory.normalised_feature(prob), placed.time.values
+    feature = theory.normalised_feature(prob)
+    t = placed.time.values
     leader = OWN.start + int(np.argmax(feature[0, OWN]))
-    in_b, in_c = placed.attention_logits[:, leader], reduced.attention_logits[:, 0, leader]
+    in_b = placed.attention_logits[:, leader]
+    in_c = reduced.attention_logits[:, 0, leader]
     coupling = theory.plain_backprop(t[1:], overlap=float(feature[0] @ feature[1]), **clock).other
     speeds = [*(np.gradient(z.values, t)[1:] for z in (in_b, in_c)), coupling]
     return [fits.peak_time(t[1:], speed, int(np.argmax(speed)) - 2) for speed in speeds]

@@ -32,8 +32,12 @@ def three_classes(
 def _classes(
     n_common: int, weights: Sequence[float], rising: Array, n_vocab: int
 ) -> saccade.SequenceClasses:
-    weight = np.hstack([np.ones((len(weights), n_common)), np.kron(np.diag(weights), rising)])
-    return saccade.SequenceClasses(weight, n_vocab=n_vocab, normalise=True, name="unequal")
+    return saccade.SequenceClasses(
+        np.hstack([np.ones((len(weights), n_common)), np.kron(np.diag(weights), rising)]),
+        n_vocab=n_vocab,
+        normalise=True,
+        name="unequal",
+    )
 
 
 def plain_logits(task: saccade.SequenceClasses, times: Sequence[float], **rates: float) -> Array:

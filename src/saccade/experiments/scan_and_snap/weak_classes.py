@@ -47,15 +47,18 @@ def _classes(
     distinct: Array, common: Sequence[float], query: Sequence[int], overlap: float, n_vocab: int
 ) -> saccade.SequenceClasses:
     overlap = checked_number("overlap", overlap, low=0.0, high=1.0, open_low=True)
-    n_classes, n_common = len(distinct), len(common)
-    feature = np.zeros((n_classes, n_common + distinct.size))
+    n_common = len(common)
+    feature = np.zeros((len(distinct), n_common + distinct.size))
     feature[:, :n_common] = np.sqrt(overlap) * np.array(common) / np.linalg.norm(common)
     for n, weight in enumerate(distinct):
         own = feature[n, n_common + n * N_DISTINCT :][:N_DISTINCT]
         own[:] = np.sqrt(1 - overlap) * weight / np.linalg.norm(weight)
-    tokens = np.array(query) + feature.shape[1]
     return saccade.SequenceClasses(
-        feature, query=tokens, n_vocab=n_vocab, normalise=True, name="weak-overlap"
+        feature,
+        query=(np.array(query) + feature.shape[1]),
+        n_vocab=n_vocab,
+        normalise=True,
+        name="weak-overlap",
     )
 
 

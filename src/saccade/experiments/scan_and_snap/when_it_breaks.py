@@ -102,7 +102,8 @@ def when_it_breaks(
     ratios = tuple(sorted(ratios))
     if ratios[0] >= 1:
         raise InputError("`ratios` must have one below 1, where the decoder is slower.")
-    medium, unequal = saccade.SequenceClasses.syn_medium(1), unequal_classes(heavier)
+    medium = saccade.SequenceClasses.syn_medium(1)
+    unequal = unequal_classes(heavier)
     by_name = {"Syn-Medium": unequal}
     by_name |= {name: unequal_classes(*shape) for name, shape in PAIRS.items()}
     by_name |= {name: three_classes(*shape) for name, shape in THREES.items()}
@@ -110,7 +111,8 @@ def when_it_breaks(
     limit = theory.stable_attention_rate(
         context_prob(medium), medium.class_weight, n_vocab=medium.n_vocab
     )
-    ratio, near = np.array(ratios), np.array(limits)
+    ratio = np.array(ratios)
+    near = np.array(limits)
     equal = int(np.argmin(np.abs(np.log(ratio))))
     speeds = np.concatenate([1 / ratio, limit * near])  # of attention in SGD; the decoder's is 1
     engines: dict[tuple[str, str], Any] = {
@@ -121,7 +123,8 @@ def when_it_breaks(
 
     plan: dict[Any, Any] = {}
     for (flow, held), one in product(engines, ratios):
-        engine, rates = engines[flow, held], rates_at(one, held)
+        engine = engines[flow, held]
+        rates = rates_at(one, held)
         plan[flow, held, one] = partial(engine, medium, t1=t1, n_times=100, **rates)
         if held == "η_Y":
             ended = {"t1": unequal_t1, "n_times": 30, "keep": ("attention_logits",)}
@@ -153,11 +156,10 @@ def when_it_breaks(
     fixed = [kind for kind in engines if kind[1] == "η_Y"]
     every = lab.case(flows="B and C")
     fates(every, list(seen.values()), medium)
-    over_equal = [one[-1] / one[equal] for one in mass.values()]
     every.at_least(
         RATE_RATIO,
         "attention left on common tokens: fastest decoder / equal rates",
-        over_equal,
+        [one[-1] / one[equal] for one in mass.values()],
         1,
         strict=True,
     )
@@ -166,7 +168,9 @@ def when_it_breaks(
         "attention left on common tokens rises with η_Y/η_Z, at fixed η_Y",
         [mass[kind] for kind in fixed],
     )
-    prob, breaks, expected = context_prob(medium), [], {}
+    prob = context_prob(medium)
+    breaks = []
+    expected = {}
     for kind in (("B", "η_Y"), ("B", "η_Z")):
         fall = seen[kind].mass[:, 0] - mass[kind]
         fall = fall / fall[equal]
@@ -200,8 +204,7 @@ def when_it_breaks(
         for flow in "BC"
     )
     case = lab.case(flow="B", classes="unequal")
-    broken = case.breaking(met(ALIKE, False))
-    broken.none(RATE_RATIO, FATES, z * rises <= 0)
+    case.breaking(met(ALIKE, False)).none(RATE_RATIO, FATES, z * rises <= 0)
     lab.case(flow="C", classes="unequal").none(RATE_RATIO, FATES, reduced * rises <= 0)
     slow = z[ratio < 1][:, own.any(axis=0)]
     fallen = (slow <= 0).sum()
@@ -221,19 +224,21 @@ def when_it_breaks(
         "every token goes where plain-descent theory says, at every ratio",
         np.sign(z) != np.sign(told),
     )
-    at_equal_rates = theory.turning_height(two, top_token(unequal), **rates_at(1.0))
     height = np.log(unequal.n_vocab * unequal_t1 / unequal.n_classes)
-    border, weaker = float((height / at_equal_rates) ** 2), z[:, own[1]]
+    border = float((height / theory.turning_height(two, top_token(unequal), **rates_at(1.0))) ** 2)
+    weaker = z[:, own[1]]
     enough = lab.case(unequal_enough(unequal), flow="B", classes="unequal")
     title = "distinct tokens of class 2 have fallen below the ratio that theory gives for this time"
     below = ratio < border
     enough.none(TURNING_HEIGHT, f"{title}, and risen above it", (weaker < 0) != below[:, None])
     if below.any():
         in_order = weaker[below][:, np.argsort(two[1, own[1]])]
-        title = "where they fall, the frequent ones fall further"
-        enough.none(UNEQUAL_FATES, title, ~(np.diff(in_order, axis=1) < 0))
-    alike = lab.case(flow="B", classes="alike").breaking(met(UNEQUAL, False))
-    alike.at_least(
+        enough.none(
+            UNEQUAL_FATES,
+            "where they fall, the frequent ones fall further",
+            ~(np.diff(in_order, axis=1) < 0),
+        )
+    lab.case(flow="B", classes="alike").breaking(met(UNEQUAL, False)).at_least(
         UNEQUAL_FATES,
         "tokens that go the wrong way at the slowest decoder",
         seen["B", "η_Y"].wrong_way[0],
@@ -244,9 +249,15 @@ def when_it_breaks(
     early = []
     for weight, task in little.items():
         path = runs["slow", weight]
-        rho = theory.class_overlap(theory.normalised_feature(task.token_prob))[0, 1]
         heights = height_at(path.time.values, task)
-        now = [np.interp(1 / rho, heights, token) for token in class_logits(path, task)[:, 0].T]
+        now = [
+            np.interp(
+                1 / theory.class_overlap(theory.normalised_feature(task.token_prob))[0, 1],
+                heights,
+                token,
+            )
+            for token in class_logits(path, task)[:, 0].T
+        ]
         early.append(np.sign(now) != np.sign(theory.resting_lead(context_prob(task))))
     lab.case(flow="B", when="ρL = 1").none(
         UNEQUAL_FATES, "fates at the slowest decoder are those of the resting lead", early
@@ -286,15 +297,18 @@ def when_it_breaks(
                 TURNING_HEIGHT, title, closed[name], 1, 1.2
             )
     first = turns["Syn-Medium"][np.argmax(turn_ratios)]
-    late_by = float(np.exp(first[0] - first[2]))
     case.but(ratio="largest").between(
-        TURNING_HEIGHT, "time of that turn / in closed form", late_by, 0.5, 2
+        TURNING_HEIGHT,
+        "time of that turn / in closed form",
+        float(np.exp(first[0] - first[2])),
+        0.5,
+        2,
     )
 
     # SGD: every ratio below the limit of stable steps, and attention rates around it.
-    end, stable = outcome(runs["sgd"], medium), speeds <= limit
-    by_sgd = lab.case(A="SGD", η_Y=1.0)
-    fates(by_sgd, [Outcome(*(part[stable] for part in end))], medium)
+    end = outcome(runs["sgd"], medium)
+    stable = speeds <= limit
+    fates(lab.case(A="SGD", η_Y=1.0), [Outcome(*(part[stable] for part in end))], medium)
     start = measures.mass(medium.token_prob[0], medium.common)
     lost = (end.mass[..., -1] >= start) | (end.wrong_way > 0)
     title = "attention on common tokens falls, in every seed, and distinct tokens rise"
@@ -324,11 +338,18 @@ def when_it_breaks(
         Line(ratio, (told * rises <= 0).mean(axis=1), "theory of plain descent", LINE, 0),
         Line(ratio, (reduced * rises <= 0).mean(axis=1), "theory's flow (C)", RINGS, 1),
     ]
-    x, y = "η_Y / η_Z", "share of tokens that go the wrong way"
-    marks = {border: "predicted border"}
+    x = "η_Y / η_Z"
     lab.draw(
         Lines("equal classes", x, "attention left on common tokens", left, "x", ylim=(0, 1)),
-        Lines("unequal classes", x, y, wrong, "x", ylim=(-0.02, 1), marks=marks),
+        Lines(
+            "unequal classes",
+            x,
+            "share of tokens that go the wrong way",
+            wrong,
+            "x",
+            ylim=(-0.02, 1),
+            marks={border: "predicted border"},
+        ),
         caption="Panel 1: equal classes lose attention on common tokens at every ratio of the "
         "rates. Panel 2: if classes are unequal, tokens go the wrong way in the plain flow (B) "
         "left of the border that theory gives for this time, and never in the theory's flow (C).",
@@ -369,7 +390,8 @@ class Outcome(NamedTuple):
 
 
 def outcome(run: xr.Dataset, task: saccade.SequenceClasses) -> Outcome:
-    a, z = run.attention.values, run.attention_logits.values[..., -1, 0, :]
+    a = run.attention.values
+    z = run.attention_logits.values[..., -1, 0, :]
     mass = measures.mass(a[..., 0, :], task.common)
     any_class = task.distinct.any(axis=0)
     ordered = [
@@ -385,7 +407,8 @@ def outcome(run: xr.Dataset, task: saccade.SequenceClasses) -> Outcome:
 
 def fates(case: Case, outcomes: list[Outcome], task: saccade.SequenceClasses) -> list[Claim]:
     """Who rises, and in what order, over all runs of these outcomes."""
-    n, distinct = sum(one.wrong_way.size for one in outcomes), int(task.distinct.sum())
+    n = sum(one.wrong_way.size for one in outcomes)
+    distinct = int(task.distinct.sum())
     wrong, disordered = (
         sum(int(part.sum()) for part in parts)
         for parts in ([one.wrong_way for one in outcomes], [one.disordered for one in outcomes])
@@ -409,7 +432,8 @@ def rates_at(ratio: float, held: str = "η_Y") -> dict[str, Any]:
 
 def height_at(t: Array, task: saccade.SequenceClasses) -> Array:
     """Height M h of the decoder, about ln(M η_Y t/K), at decoder rate 1."""
-    M, K = task.n_vocab, task.n_classes
+    M = task.n_vocab
+    K = task.n_classes
     return M * theory.decoder_height(t / K, n_vocab=M, lr_decoder=1.0)
 
 
@@ -423,16 +447,15 @@ def turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, flo
     """The height at which the top token of the lightest class is back at 0: in (B), by theory with
     memory, and in closed form. The flow goes on to 1.4 times the last, or 2.5 of three classes.
     """
-    token, rates = top_token(task), rates_at(ratio)
+    token = top_token(task)
+    rates = rates_at(ratio)
     predicted = theory.turning_height(context_prob(task), token, **rates)
     factor = 1.4 if task.n_classes == 2 else 2.5
     until = np.exp(factor * predicted) * task.n_classes / task.n_vocab
     t1 = until if np.isfinite(predicted) else 1e6
     path = saccade.flow(task, t1=t1, n_times=200, keep=("attention_logits",), **rates)
-    heights, paths = (
-        height_at(path.time.values, task),
-        plain_logits(task, path.time.values, **rates),
-    )
+    heights = height_at(path.time.values, task)
+    paths = plain_logits(task, path.time.values, **rates)
     found = []
     for z in (path.attention_logits.values[:, 0, token], paths[:, token]):
         after = int(np.argmax(z))  # it rises first

@@ -97,7 +97,8 @@ def who_gains(
         SEVERAL: several_common_tokens(overlap, n_vocab),
         ISOLATED: isolated_class(overlap, n_vocab),
     }
-    medium, one = saccade.SequenceClasses.syn_medium(1), weak[ONE]
+    medium = saccade.SequenceClasses.syn_medium(1)
+    one = weak[ONE]
     starts = other_starts(medium)
     exact = {"n_times": 400, "rtol": 1e-10, "atol": 1e-13, **KEEP}
     rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
@@ -130,8 +131,7 @@ def who_gains(
         begin = {"start": {"attention_logits": z0}, **other}
         plan["C", name] = partial(saccade.reduced_flow, medium, **begin)
         plan["B", name] = partial(saccade.flow, medium, **begin)
-    shifted = as_frequencies(medium, starts[FAVOURED])
-    plan["frequencies"] = partial(saccade.flow, shifted, **other)
+    plan["frequencies"] = partial(saccade.flow, as_frequencies(medium, starts[FAVOURED]), **other)
     for name, rate, depth in product(confused, WRONG_RATES, depths):
         task = confused[name]
         plan[name, rate, depth] = partial(
@@ -151,26 +151,36 @@ def who_gains(
         return lab.case(*(one for name, one in of_flow if name.startswith(kinds)), **settings)
 
     # Theorem 2 and Corollary 2 along the theory's flow.
-    t, z, prob = runs[ONE].time.values, class_logits(runs[ONE], one), context_prob(one)
+    t = runs[ONE].time.values
+    z = class_logits(runs[ONE], one)
+    prob = context_prob(one)
     distinct = theory.distinct_tokens(prob)
     shared = class_logits(runs[SEVERAL], weak[SEVERAL])[1:, 0, :3]
-    one_falls = "the only common token always loses attention, flow (C)"
-    each_falls = "each of several common tokens loses attention, flow (C)"
-    single, several = case(ONE, *WEAK, "Theorem 2"), case(SEVERAL, *WEAK, "Corollary 2")
+    single = case(ONE, *WEAK, "Theorem 2")
     main = [
         case(ONE, *WEAK).none(THEOREM_2A, GAINS, not_rising(z[1:, distinct])),
-        single.none(THEOREM_2B, one_falls, not_rising(-z[1:, :, 0])),
-        several.none(COROLLARY_2, each_falls, not_rising(-shared)),
+        single.none(
+            THEOREM_2B,
+            "the only common token always loses attention, flow (C)",
+            not_rising(-z[1:, :, 0]),
+        ),
+        case(SEVERAL, *WEAK, "Corollary 2").none(
+            COROLLARY_2,
+            "each of several common tokens loses attention, flow (C)",
+            not_rising(-shared),
+        ),
     ]
-    alone = class_logits(runs[ISOLATED], weak[ISOLATED])[1:, -1, 11:]
     control = case(ISOLATED, NO_ISOLATED_CLASS, classes=ISOLATED).breaking(NO_ISOLATED_CLASS)
-    control.none(THEOREM_2A, GAINS, not_rising(alone))
+    control.none(
+        THEOREM_2A, GAINS, not_rising(class_logits(runs[ISOLATED], weak[ISOLATED])[1:, -1, 11:])
+    )
 
     # Lemma 4 in joint descent: the sum over classes lacks the chance P(n) = 1/K of drawing one.
     joint = case("corrected", "Assumption 1(c)", *WEAK, steps=descent_steps)
     descent = np.mean(runs["joint"], axis=0)
     printed, corrected = (class_logits(runs[form], one)[-1] for form in ("as printed", "corrected"))
-    moving, end = corrected != 0, corrected[0, 0]
+    moving = corrected != 0
+    end = corrected[0, 0]
     joint.erratum(
         LEMMA_4,
         "z of the common token after joint descent",
@@ -194,9 +204,9 @@ def who_gains(
     top = np.where(distinct, prob, 0).argmax(axis=1)
     with_common = np.arange(prob.shape[1]) == top[:, None]
     with_common[:, 0] = True
-    over_common = np.abs(leads(z, prob, with_common) - 1)
-    both = flow.breaking("both tokens are distinct, of one class")
-    both.at_most(THEOREM_3, LEAD, over_common, 1e-8)
+    flow.breaking("both tokens are distinct, of one class").at_most(
+        THEOREM_3, LEAD, np.abs(leads(z, prob, with_common) - 1), 1e-8
+    )
     # With Theorem 2(a) this gives the bounds of Theorem 3: f² stays between f(0)² and 1.
     feature = theory.normalised_feature(theory.limit_attention(prob, z[1:]))
     rising = [not_rising(path[:, range(3)], 0.0) for path in (z[1:], feature)]
@@ -237,9 +247,12 @@ def who_gains(
     lab.keep("logits", z, "time class weak_token", "z along flow (C), token 0 is common")
 
     # Training on sequences of finite length, which no theorem covers.
-    distinct_of_two, falling, shown = theory.distinct_tokens(two), {}, {}
+    distinct_of_two = theory.distinct_tokens(two)
+    falling = {}
+    shown = {}
     for T in lengths:
-        ends, long = class_logits(runs[T], medium)[:, 0], conditions_of(runs[T])[LONG_CONTEXTS]
+        ends = class_logits(runs[T], medium)[:, 0]
+        long = conditions_of(runs[T])[LONG_CONTEXTS]
         own = np.stack([ends[:, n, each] for n, each in enumerate(distinct_of_two)], axis=-1)
         falling[T], shown[T] = (own.swapaxes(0, 1) < 0).mean(axis=(1, 2)), long.value
         lab.keep("sgd_logits", runs[T].attention_logits[:, 0], "", "z at the end of SGD", length=T)
@@ -265,15 +278,17 @@ def who_gains(
         for engine in "BC"
     }
     title = "lead of the top token against r(0) χ with z(0) in r(0), largest relative gap"
-    from_start = [leads(path, two) for path in paths["C"]]
     in_c = lab.case(flow="C")
-    in_c.at_most(START_GAIN, title, np.abs(np.array(from_start) - 1), 1e-6)
+    in_c.at_most(
+        START_GAIN, title, np.abs(np.array([leads(path, two) for path in paths["C"]]) - 1), 1e-6
+    )
     ignored = [leads(path, two, from_start=False) for path in paths["C"]]
     control = in_c.breaking(met("r(0) has z(0) in it", False))
     control.at_most(START_GAIN, title, np.max([np.abs(one - 1).max() for one in ignored]), 1e-6)
     wrong_way = {}
     for engine, statement in (("C", START_GAIN), ("B", START_WINNER)):
-        path, here = paths[engine], lab.case(flow=engine)
+        path = paths[engine]
+        here = lab.case(flow=engine)
         forecast, winner = (
             np.where(distinct_of_two, two * np.exp(path[:, when]), 0).argmax(axis=-1)
             for when in (0, -1)
@@ -314,8 +329,10 @@ def who_gains(
     for place, key in zip(
         np.ndindex(recovery.shape), product(confused, WRONG_RATES, depths), strict=True
     ):
-        run, task = runs[key], confused[key[0]]
-        fallen, ln_t = -np.log(run.loss.values[1:]), np.log(run.time.values[1:])
+        run = runs[key]
+        task = confused[key[0]]
+        fallen = -np.log(run.loss.values[1:])
+        ln_t = np.log(run.time.values[1:])
         recovery[place] = reaching_time(ln_t, fallen, -np.log(LEARNT))
         exponent[place] = recovery_exponent(task, key[2])
     fled = at_least(
@@ -349,14 +366,14 @@ def who_gains(
         "Panel 3: the time that the plain flow (B) needs to recover from a decoder that is wrong "
         "with strength S; lines have the predicted slope.",
     )
-    against = sum(claim.measured for claim in main[:3])
     short, long = (falling[T].mean() for T in (lengths[0], lengths[-1]))
+    against = sum(claim.measured for claim in main[:3])
     return (
         f"{lab.yes_or_no(*main)}: along the theory's flow, attention goes against Theorem 2 in "
-        f"{against:.0f} cases, and leads follow from their leader's growth to {lead_gap.max():.0e}. "
-        f"With SGD on Syn-Medium {short:.0%} of distinct tokens lose attention in the shortest "
-        f"contexts and {long:.0%} in the longest. From {len(starts)} other starts of attention "
-        f"plain descent moves {wrong_way['B'].mean():.0%} of tokens the other way."
+        f"{against:.0f} cases, and leads follow from their leader's growth to "
+        f"{lead_gap.max():.0e}. With SGD on Syn-Medium {short:.0%} of distinct tokens lose "
+        f"attention in the shortest contexts and {long:.0%} in the longest. From other starts of "
+        f"attention plain descent moves {wrong_way['B'].mean():.0%} of tokens the other way."
     )
 
 
@@ -373,7 +390,8 @@ def leads(z: Array, prob: Array, members: Array | None = None, from_start: bool 
     """
     found = []
     for n, own in enumerate(theory.distinct_tokens(prob) if members is None else members):
-        path, weight = z[:, n, own], prob[n, own] * np.exp(z[:, n, own])
+        path = z[:, n, own]
+        weight = prob[n, own] * np.exp(z[:, n, own])
         first = weight[0] if from_start else prob[n, own]
         top = int(np.argmax(first))
         others = np.arange(len(first)) != top
@@ -390,9 +408,11 @@ def joint_descent(
     class a step, the decoder moved by eq. 26 at the features of that moment, attention by its exact
     gradient. It uses nothing of saccade.theory, which it is there to test.
     """
-    rng, prob = np.random.default_rng(seed), context_prob(task)
+    rng = np.random.default_rng(seed)
+    prob = context_prob(task)
     same_query = (task.query[:, None] == task.query).astype(float)
-    decoder, z = np.zeros((prob.shape[1], task.n_vocab)), np.zeros_like(prob)
+    decoder = np.zeros((prob.shape[1], task.n_vocab))
+    z = np.zeros_like(prob)
     for _ in range(steps):
         n = rng.integers(task.n_classes)
         weight = prob * np.exp(z)
@@ -400,7 +420,8 @@ def joint_descent(
         odds = np.exp(feature[n] @ decoder)
         error = -odds / odds.sum()
         error[task.next_token[n]] += 1
-        g, f = decoder @ error, feature[n]
+        g = decoder @ error
+        f = feature[n]
         inverse = np.linalg.solve(feature @ feature.T, feature)
         decoder += lr_decoder * np.outer(inverse[n], error)
         z += lr_attention * np.outer(same_query[n], f * (g - f * (f @ g)))
@@ -409,7 +430,9 @@ def joint_descent(
 
 def other_starts(task: saccade.SequenceClasses) -> dict[str, Array]:
     """Z(0) by name (query, token)."""
-    own, prob, rng = np.flatnonzero(task.distinct[0]), task.token_prob[0], np.random.default_rng(0)
+    own = np.flatnonzero(task.distinct[0])
+    prob = task.token_prob[0]
+    rng = np.random.default_rng(0)
     rarest = np.eye(task.n_vocab)[[own[0]]]
     threshold = np.log(prob[own].max() / prob[own[0]])  # from it on the rarest token wins
     found = {
@@ -450,17 +473,26 @@ def wrong_decoder(task: saccade.SequenceClasses, strength: float) -> Array:
 
 def flow_panel(t: Array, z: Array, prob: Array, distinct: Array) -> Lines:
     """Logits of one class along the theory's flow, and what its most frequent token predicts."""
-    dots, own = slice(None, None, 14), np.flatnonzero(distinct)
+    dots = slice(None, None, 14)
+    own = np.flatnonzero(distinct)
     lines = [Line(t[dots], z[dots, 0], "common token", POINTS, None)]
     for place, token in enumerate(own):
-        tone, label = place / (len(own) - 1), "predicted from the top one" if place == 0 else ""
+        tone = place / (len(own) - 1)
+        label = "predicted from the top one" if place == 0 else ""
         if token != own[-1]:
             lead = theory.relative_gain(prob[own[-1]], prob[token])
             predicted = theory.follower_logit_gain(z[:, own[-1]], lead)
             lines.append(Line(t, predicted, label, LINE, tone))
         lines.append(Line(t[dots], z[dots, token], f"frequency {prob[token]:.2f}", POINTS, tone))
-    title, x = "the frequent gain most, the common one loses", "t (steps of SGD)"
-    return Lines(title, x, "attention logit z, flow (C)", lines, "x", (1, t[-1]), levels={0.0: ""})
+    return Lines(
+        "the frequent gain most, the common one loses",
+        "t (steps of SGD)",
+        "attention logit z, flow (C)",
+        lines,
+        "x",
+        (1, t[-1]),
+        levels={0.0: ""},
+    )
 
 
 def length_panel(falling: dict[int, Array], shown: dict[int, float]) -> Lines:
@@ -470,9 +502,14 @@ def length_panel(falling: dict[int, Array], shown: dict[int, float]) -> Lines:
         )
         for i, (T, share) in enumerate(falling.items())
     ]
-    x, y = "distinct token, rarest first", "share of runs in which it falls"
-    level = {0.0: "Theorem 2(a): none"}
-    return Lines("SGD at finite length", x, y, lines, ylim=(-0.04, 1.04), levels=level)
+    return Lines(
+        "SGD at finite length",
+        "distinct token, rarest first",
+        "share of runs in which it falls",
+        lines,
+        ylim=(-0.04, 1.04),
+        levels={0.0: "Theorem 2(a): none"},
+    )
 
 
 def recovery_panel(recovery: Array, exponent: Array, depths: tuple[float, ...]) -> Lines:
