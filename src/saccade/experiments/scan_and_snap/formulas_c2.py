@@ -17,12 +17,14 @@ from saccade.experiments.scan_and_snap.weak_classes import (
     context_prob,
     one_common_token,
 )
+from saccade.experiments.scan_and_snap.who_gains import as_frequencies
 from saccade.lab.formula import Formula
 from saccade.model.pairwise import Rows
 from saccade.model.placed_pairwise import PlacedPairwise
 from saccade.model.reduced_pairwise import ReducedState
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
+from saccade.theory.scan_and_snap.open_statements import START_FREQUENCY
 from saccade.theory.scan_and_snap.statements import (
     ASSUMPTION_2,
     FIG_4,
@@ -101,6 +103,23 @@ def positional_lemma_4() -> Iterator[Formula]:
     )
 
 
+def start_frequency() -> Iterator[Formula]:
+    rng = np.random.default_rng(0)
+    task = saccade.SequenceClasses.syn_medium(1)
+    system = saccade.Pairwise(task)
+    at = jax.tree.map(lambda part: rng.normal(size=part.shape), system.start(rng))
+    z = np.zeros(task.n_vocab)
+    z[task.common] = at.attention.shared[0]
+    for own, logits in zip(task.distinct, at.attention.own, strict=True):
+        z[own] = logits
+    still = at._replace(attention=jax.tree.map(np.zeros_like, at.attention))
+    from_start = velocity(system, at).attention
+    from_zero = velocity(saccade.Pairwise(as_frequencies(task, z)), still).attention
+    gap = max(map(off, from_start, from_zero))
+    title = "velocity of attention from Z(0) against that from zero with P e^z(0), relative gap"
+    yield Formula(START_FREQUENCY, title, gap, EXACT)
+
+
 def published_tasks() -> Iterator[Formula]:
     tasks = [
         saccade.SequenceClasses.syn_small(),
@@ -138,4 +157,4 @@ def off(measured: Array, predicted: Array) -> float:
     return float(np.abs(measured / predicted - 1).max())
 
 
-FORMULAS = [theorem_2, positional_lemma_4, published_tasks]
+FORMULAS = [theorem_2, positional_lemma_4, start_frequency, published_tasks]

@@ -230,15 +230,15 @@ def positional_prior(
         ),
         caption="Panel 1: logits of the distinct tokens of class 1 relative to the largest, light "
         "for near ones, which are rare. At the predicted slope the order reverses. Panel 2: when "
-        "attention is fastest. The prior does not change this in the theory's flow (C), and changes "
-        "it in the plain flow (B) through the overlap of classes.",
+        "attention is fastest. The prior does not change this in the theory's flow (C), and "
+        "changes it in the plain flow (B) through the overlap of classes.",
     )
     return (
-        f"{lab.yes_or_no(*main)}: in the plain flow the order of distinct tokens should reverse at a "
-        f"slope of {crossing:.2g} per token; {turned.sum()} of {turned.size} slopes disagree. Tokens "
-        f"gain in the order of frequency × prior, with {main[1].measured:.0f} exceptions at "
-        f"{len(slopes)} slopes. Attention with positions and attention with the theory's "
-        f"effective frequencies differ by {gap:.0e} in any logit."
+        f"{lab.yes_or_no(*main)}: in the plain flow distinct tokens gain in the order of "
+        f"frequency × prior, with {main[1].measured:.0f} exceptions at {len(slopes)} slopes. The "
+        f"predicted slope of reversal is {crossing:.2g} per token; {turned.sum()} slopes disagree. "
+        f"Attention with positions and attention with the theory's effective frequencies differ by "
+        f"{gap:.0e} in any logit."
     )
 
 

@@ -53,9 +53,9 @@ def plain_logits(task: saccade.SequenceClasses, times: Sequence[float], **rates:
     )[:, 0, occurs]
 
 
-def top_token(task: saccade.SequenceClasses, n: int = -1) -> int:
-    """The most frequent distinct token of a class, by default of the last, which is the lightest."""
-    return int(np.argmax(np.where(task.distinct[n], task.token_prob[n], 0.0)))
+def top_token(task: saccade.SequenceClasses) -> int:
+    """The most frequent distinct token of the last class, which is the lightest."""
+    return int(np.argmax(np.where(task.distinct[-1], task.token_prob[-1], 0.0)))
 
 
 def unequal_enough(task: saccade.SequenceClasses) -> Condition:

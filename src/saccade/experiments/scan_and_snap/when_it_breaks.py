@@ -375,9 +375,10 @@ def when_it_breaks(
     )
     return (
         f"{lab.yes_or_no(*breaks)}: with equal classes, the common tokens of Syn-Medium lose "
-        f"{breaks[0].measured:.2f} times as much attention at the slowest decoder as at equal rates in plain "
-        f"descent. With unequal classes {fallen} of {slow.size} distinct tokens fall where the "
-        f"decoder is slower. Below the limit of stable steps {main.measured:.0f} runs of SGD lose the scan."
+        f"{breaks[0].measured:.2f} times as much attention at the slowest decoder as at equal "
+        f"rates in plain descent. With unequal classes {fallen} of {slow.size} distinct tokens "
+        f"fall where the decoder is slower. Below the limit of stable steps {main.measured:.0f} "
+        f"runs of SGD lose the scan."
     )
 
 
