@@ -98,7 +98,7 @@ def positional_lemma_4() -> Iterator[Formula]:
     yield Formula(
         POSITIONAL_LEMMA_4,
         "velocities of logits and biases against theory, largest relative error",
-        (max(tokens, np.abs(found.position - places).max()) / largest),
+        float(max(tokens, np.abs(found.position - places).max()) / largest),
         EXACT,
     )
 

@@ -61,7 +61,6 @@ LEAD = "lead of the most frequent distinct token against r(0) χ, largest relati
 # "None falls" is a limit. Where a sequence shows the rarest token three times (T = 512) it still
 # falls in one run of twenty; from ten times on it never did in 200 (T = 2048).
 OFTEN, SELDOM_FALLING = 10.0, 0.01
-BELOW, ABOVE = "rare, below", "rare, above"
 LEARNT = 0.1  # nats: far below ln 2, the loss of guessing between two classes
 # Fall of a distinct logit at its deepest from which its attention is small: e^-6 of the common.
 FLED = 2.0
@@ -426,8 +425,8 @@ def other_starts(task: saccade.SequenceClasses) -> dict[str, Array]:
     rarest = np.eye(task.n_vocab)[[own[0]]]
     threshold = np.log(prob[own].max() / prob[own[0]])  # from it on the rarest token wins
     found = {
-        BELOW: rarest * (threshold - 0.1),
-        ABOVE: rarest * (threshold + 0.1),
+        "rare, below": rarest * (threshold - 0.1),
+        "rare, above": rarest * (threshold + 0.1),
         "common favoured": 2.0 * task.common[None],
         "class 1 favoured": 2.0 * task.distinct[:1],
     }
