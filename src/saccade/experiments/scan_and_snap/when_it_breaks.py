@@ -207,7 +207,7 @@ def when_it_breaks(
     case.breaking(met(ALIKE, False)).none(RATE_RATIO, FATES, z * rises <= 0)
     lab.case(flow="C", classes="unequal").none(RATE_RATIO, FATES, reduced * rises <= 0)
     slow = z[ratio < 1][:, own.any(axis=0)]
-    fallen = (slow <= 0).sum()
+    fallen = (slow < 0).sum()
     breaks.append(
         plain.at_least(
             SLOW_DECODER,

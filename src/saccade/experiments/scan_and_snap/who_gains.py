@@ -237,7 +237,7 @@ def who_gains(
         lagging.at_most(
             PLAIN_RELATIVE_GAIN,
             "lag of a lead behind r(0) χ in plain joint descent, largest",
-            1 - behind[i][-1],
+            np.abs(1 - behind[i][-1]),
             0.02,
         )
     lab.keep("steps", t, "time", "time of each sample of the theory's flow", "steps of SGD")
