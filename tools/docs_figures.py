@@ -300,24 +300,16 @@ def focus_and_dilution_parting() -> Figure:
     return drawing
 
 
-def break_conditions() -> Figure:
-    return _as_reproduced("break-conditions")
-
-
-def turning_heights() -> Figure:
-    return _as_reproduced("turning-heights")
-
-
-def large_steps() -> Figure:
-    return _as_reproduced("large-steps")
+def when_it_breaks() -> Figure:
+    return _as_reproduced("when-it-breaks")
 
 
 def late_snap() -> Figure:
     return draw_panels([[_rows("plain-descent")[1][0]]])
 
 
-def starts() -> Figure:
-    return _as_reproduced("starts")
+def who_gains() -> Figure:
+    return _as_reproduced("who-gains")
 
 
 def reparameterisation() -> Figure:
@@ -394,11 +386,9 @@ FIGURES = (
     focus_and_dilution_maps,
     focus_and_dilution_sign,
     focus_and_dilution_parting,
-    break_conditions,
-    turning_heights,
-    large_steps,
+    when_it_breaks,
     late_snap,
-    starts,
+    who_gains,
     reparameterisation,
     four_stages,
     positional_prior,

@@ -1,6 +1,21 @@
 """Sizes at which every claim has its verdict of the default size, in a few seconds."""
 
 SMALL: dict[str, dict] = {
+    "who-gains": {
+        "t1": 1e4,
+        "plain_steps": 2000,
+        "lengths": (32, 2048),
+        "seeds": 2,
+        "depths": (2.25, 4.0),
+    },
+    "when-it-breaks": {
+        "ratios": (0.01, 1.0, 10.0),
+        "t1": 1e3,
+        "turn_ratios": (1.0, 30.0),
+        "limits": (0.8, 2.75),
+        "seeds": 1,
+    },
+    "positional-prior": {"slopes": (0.0, 0.2, 0.75), "ratios": (0.1, 10.0)},
     "scan-then-snap": {"t1": 1e8, "n_times": 120},
     "plain-descent": {"ratios": (1.0, 100.0), "strong_features": (0.55,)},
     "first-force": {"windows": 300, "steps": 20},
