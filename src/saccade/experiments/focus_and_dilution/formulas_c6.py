@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from saccade.data.markov_chain import MarkovChain
+from saccade.data.markov import MarkovChain
 from saccade.data.markov_presets import PAPER_LAW
 from saccade.lab.formula import Formula
 from saccade.theory.focus_and_dilution import plateau_drive

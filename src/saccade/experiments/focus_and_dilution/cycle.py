@@ -1,0 +1,490 @@
+"""The population gradient flow of the embedded model, from condensation to the last direction.
+
+From a small random start the embedding condenses, attention focuses on the frequent token and
+dilutes, and each new direction of the embedding starts it again. By default six tokens have Zipf
+frequencies; with other seeds the first focus comes earlier or later, with the overlap of the
+random query and key matrices. Until a second direction opens, the theory with one direction is
+solved from the run's own start and laid over it. A second part follows nine chains with the
+paper's frequencies: condensation must be equally fast in all, and focus at each chain's own rate
+c, whose sign says which way attention first turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated as A
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.integrate import solve_ivp
+from scipy.special import xlogy
+
+import saccade
+from saccade.data.markov_presets import PAPER_LAW, zipf_law
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import stage_fits as stages
+from saccade.lab.experiment import Lab, experiment
+from saccade.lab.film import Film
+from saccade.lab.panel import DASHES, POINTS, RINGS, Heat, Line, Lines
+from saccade.lab.settings import Range
+from saccade.model.embedded import invariants, weights_of
+from saccade.observe import fits
+from saccade.observe.events import CONDENSED, find_events
+from saccade.observe.fits import Array
+from saccade.observe.measures import singular_values, top_share
+from saccade.observe.observables import observables_of
+from saccade.records.events import Event, stage_bands
+from saccade.theory import focus_and_dilution as theory
+from saccade.theory.condition import Condition, at_least, met
+from saccade.theory.focus_and_dilution.statements import (
+    ATTENTION_RATE,
+    CYCLE,
+    FIG_2,
+    INVARIANTS,
+    OTHER_CHAINS,
+    PROPOSITION_2_3,
+    PROPOSITION_3_6,
+    SIGN_RULE,
+    THEOREM_3_2,
+)
+
+SOLVER = 1e-8  # what the flow promises of its invariants; steps are accurate to 1e-10 of the state
+UNCHANGED = 5e-5  # 1.0000 in print
+MOST_EVALUATIONS = 50_000  # of the rank-one velocity: 2,000 are usual, a large start may never end
+READ_AT = 0.3  # norm of the query matrix at which a chain's first focus is read
+SMALL = 1e-5  # size of the starts from which a chain's rates are measured
+MOST_CURVES = 6
+STAGES = {
+    "condensation": "embeddings condense",
+    "attention_frozen": "",
+    "focus_onset": "",
+    "focus_peak": "all queries focus",
+    "dilution": "focus dilutes",
+    "new_direction": "a new direction opens",
+    "next_cycle": "",
+}
+OF_CHAINS = ("condensation", "focus", "dilution", "new direction")
+
+
+@experiment(
+    "cycle",
+    dynamics="B: population gradient flow, embedded model",
+    time_unit=stages.STEPS,
+)
+def cycle(
+    lab: Lab,
+    stationary: A[
+        tuple[float, ...], "frequency of each token, summing to 1; default: six Zipf frequencies"
+    ] = (),
+    stay: A[float, "probability of repeating the last token, below 1"] = 0.5,
+    init_scale: A[
+        float, "standard deviation of every weight at the start", Range(1e-30, 1e6)
+    ] = 1e-3,
+    t1: A[float, "end of the flow"] = 5000.0,
+    seed: A[int, "seed of the random start"] = 0,
+    d_model: A[int, "width of the embedding"] = 8,
+    n_times: A[int, "samples of the flow, log-spaced", Range(2, 1e6)] = 1500,
+    lr_attention: A[
+        float, "rate of query and key matrices, others have 1", Range(1e-30, 1e30)
+    ] = 1.0,
+    logit_scale: A[float, "attention logits are multiplied by this"] = 1.0,
+    n_chains: A[int, "chains with the paper's frequencies; 0 leaves them out", Range(0, 100)] = 9,
+) -> str:
+    """Does attention focus, dilute, and start again with each new direction?"""
+    make = saccade.MarkovChain
+    chain = make.lazy(stationary, stay=stay) if stationary else make.zipf(6, stay=stay)
+    parts = lab.each(["flow", "chains"])
+    next(parts)
+    model = saccade.Embedded(d_model=d_model, init_scale=init_scale, logit_scale=logit_scale)
+    run = saccade.flow(
+        chain,
+        t1=t1,
+        lr_attention=lr_attention,
+        n_times=n_times,
+        model=model,
+        seeds=[seed],
+        on_progress=lab.progress,
+    ).isel(seed=0)
+    run = run.isel(time=np.isfinite(run.loss.values))
+    time, pi, events, seen = (
+        run.time.values,
+        chain.stationary,
+        find_events(run),
+        observables_of(run),
+    )
+    first = {
+        stage: min((event.time for event in events if event.name == stage), default=math.inf)
+        for stage in STAGES
+    }
+    excess = run.loss.values + pi @ xlogy(chain.transition, chain.transition).sum(axis=1)
+    known = int(np.searchsorted(time, first["new_direction"], side="right"))
+    scales = {"phi_scale": logit_scale, "lr_attention": lr_attention}
+    told = one_direction(run, known, **scales)
+    attention, peaks = run.attention.values, seen["attention_on_frequent"]
+    n_directions = 1 + sum(event.name == "new_direction" for event in events)
+    lab.keep("attention", run.attention)
+    lab.keep("theory_attention", told, "time query token", "attention by the rank-one flow")
+    lab.keep("excess_loss", excess, "time", "loss above the entropy rate of the chain", "nats")
+    for name, stage in (
+        ("condensation_time", "condensation"),
+        ("focus_time", "focus_peak"),
+        ("dilution_time", "dilution"),
+        ("new_direction_time", "new_direction"),
+    ):
+        lab.number(name, first[stage] if first[stage] < math.inf else math.nan)
+    lab.number("n_directions", n_directions)
+    lab.number("highest_attention", peaks.max())
+    lab.number("excess_loss", excess[-1])
+    rows = [[event.name, event.query, event.time, event.value] for event in events]
+    lab.table(
+        [dict(zip(("event", "query", "time", "value"), row, strict=True)) for row in rows], "events"
+    )
+
+    # The flow conserves two matrices and never climbs.
+    laws = invariants(weights_of(run), lr_attention=lr_attention)
+    drift = [np.abs(law - law[0]).max() for law in laws]
+    title = "largest drift of W₀ᵀW₀ - W₁W₁ᵀ - W_QW_Qᵀ - W_KW_Kᵀ and W_QᵀW_Q - W_KᵀW_K"
+    lab.case().at_most(INVARIANTS, title, drift, SOLVER)
+    rise = np.diff(run.loss.values).max(initial=0.0)
+    lab.case().at_most(PROPOSITION_2_3, "largest rise of the loss (nats)", rise, SOLVER)
+
+    # Stages begin in order from a small start with unequal tokens, where samples are dense enough.
+    small, *moving = conditions(chain, init_scale, **scales)
+    begins = lab.case(
+        small, *moving, at_least("d_model", d_model, 2), at_least("n_times", n_times, 100)
+    )
+    given = begins.given
+    if all(condition.holds for condition in given):  # equal tokens would take forever
+        start = run.isel(time=0)
+        weights = start.embedding.values, start.projection.values
+        due = theory.condensation_time(*weights, stationary=pi)
+        given = [*given, at_least("run beyond condensation", t1, due, "t1")]
+    with np.errstate(invalid="ignore", divide="ignore"):  # squares of a tiny start are zero
+        share = top_share(seen["embedding_singular_values"])
+        growth = seen["query_norm"] / seen["query_norm"][0]
+    before = share[(time <= first["focus_onset"]) & np.isfinite(share)].max(initial=0.0)
+    condenses = begins.but(given=given)
+    title = "largest share of the top direction of the embedding before focus"
+    condenses.near(THEOREM_3_2, title, before, 1, within=1 - CONDENSED)
+    at = np.searchsorted(time, first["condensation"])
+    frozen = growth[at] if at < len(time) else math.nan
+    condenses.near(
+        THEOREM_3_2, "|W_Q| at condensation, over its start", frozen, 1, within=UNCHANGED
+    )
+    # Turns and directions have no common order: without a token that stands out, the second
+    # direction may open before any turn.
+    turn = min(first["focus_peak"], first["new_direction"])
+    title = "condensation, growing attention matrices, first turn or direction follow in this order"
+    begins.none(
+        FIG_2,
+        title,
+        [first["focus_onset"] < first["condensation"], turn < first["focus_onset"]],
+    )
+    is_known = (stay == 0.5 and is_law(pi, zipf_law(6))) or (stay == 0.3 and is_law(pi, PAPER_LAW))
+    shown = met("zipf(6) with stay 0.5, or the paper's law with stay 0.3", is_known)
+    times = list(first.values())
+    in_order = sum(at < math.inf and at <= min(times[i:]) for i, at in enumerate(times))
+    beyond = at_least("run beyond the event", t1, 2500, "t1")
+    all_seven = begins.but(given=[*begins.given, shown, beyond]).at_least(
+        FIG_2, "stages seen in order, of seven", in_order, len(STAGES)
+    )
+    extra = max(0, n_directions - (len(pi) - 1))
+    directions = lab.case(small).at_most(
+        CYCLE, "embedding directions beyond one fewer than tokens", extra, 0
+    )
+    title = (
+        "attention by the rank-one flow from the run's start, largest gap before a new direction"
+    )
+    gap = np.abs(told - attention)[:known]
+    rank_one = begins.after_trial_runs.at_most(PROPOSITION_3_6, title, gap, 0.01)
+
+    main = [all_seven, directions, rank_one]
+    row: list[Lines] = []
+    next(parts)
+    if n_chains:
+        ordered, row, of_chains = nine_chains(lab, n_chains, n_times)
+        main.append(ordered)
+    draw(lab, run, events, excess, row)
+    names = [str(token) for token in range(len(pi))]
+    marks = {
+        first[stage]: said for stage, said in STAGES.items() if said and first[stage] < math.inf
+    }
+    lab.film(
+        Film(
+            "All queries turn to the frequent token, the focus dilutes, and it starts again.",
+            time,
+            attention,
+            tokens=names,
+            queries=names,
+            theory=told,
+            outlines="theory with one direction",
+            marks=marks,
+            clock="t",
+        )
+    )
+    return (
+        f"{lab.yes_or_no(*main)}: in the population flow {in_order} of 7 stages come in order. "
+        f"Condensation ends at t = {first['condensation']:.3g} and the first focus at "
+        f"{first['focus_peak']:.3g}. "
+    ) + (of_chains if n_chains else "")
+
+
+def is_law(pi: Array, law: Sequence[float]) -> bool:
+    return len(pi) == len(law) and np.allclose(pi, law, rtol=0, atol=1e-9)
+
+
+def conditions(chain: saccade.MarkovChain, init_scale: float, **scales: float) -> list[Condition]:
+    """Of stage I; one that cannot be formed for these frequencies is not met."""
+    found = theory.check_assumptions(
+        chain.stationary, chain.transition, n_context=math.inf, init_scale=init_scale, **scales
+    )
+    by_name = {condition.name: condition for condition in found}
+    names = (f"stage I, {what}" for what in ("small start", "unequal tokens", "attention at rest"))
+    return [by_name.get(name, met(name, False)) for name in names]
+
+
+def one_direction(run: xr.Dataset, known: int, **scales: float) -> Array:
+    """Attention (time, query, token) by the rank-one flow from a run's own start; NaN from sample
+    `known` on, and everywhere if the theory has no direction to follow, or not that far.
+    """
+    pi, transition = run.stationary.values, run.transition.values
+    told = np.full(run.attention.shape, np.nan)
+    chain = {"stationary": pi, "transition": transition}
+    try:
+        start = theory.rank_one_start(*weights_of(run.isel(time=0)), **chain).state
+    except InputError:  # equally frequent tokens: nothing condenses
+        return told
+
+    def state(flat: Array) -> theory.RankOneState:
+        gamma, beta = np.split(flat[:-2], 2)
+        return theory.RankOneState(gamma, beta, float(flat[-2]), float(flat[-1]))
+
+    evaluations = itertools.count()
+
+    def velocity(_: float, flat: Array) -> Array:
+        if next(evaluations) > MOST_EVALUATIONS:
+            raise OverflowError
+        return np.hstack(theory.rank_one_velocity(state(flat), **chain, **scales))
+
+    times = run.time.values[:known]
+    try:
+        with np.errstate(all="ignore"):
+            path = solve_ivp(
+                velocity,
+                (0, times[-1]),
+                np.hstack(start),
+                method="LSODA",
+                t_eval=times,
+                rtol=1e-8,
+                atol=1e-12,
+            )
+    except OverflowError:
+        return told
+    for place, flat in enumerate(path.y.T):
+        told[place] = theory.rank_one_attention(
+            state(flat), stationary=pi, phi_scale=scales["phi_scale"]
+        )
+    return told
+
+
+def nine_chains(lab: Lab, n_chains: int, n_times: int) -> tuple[Any, list[Lines], str]:
+    """Chains that share the paper's frequencies: order of stages, rates, and the side of c."""
+    make = saccade.MarkovChain
+    named = {
+        "lazy": make.lazy(PAPER_LAW, 0.3),
+        "Metropolis": make.metropolis(PAPER_LAW),
+        "lazy Metropolis": make.metropolis(PAPER_LAW, 0.3),
+    } | {f"random {seed}": make.random(PAPER_LAW, seed) for seed in range(n_chains)}
+    named = dict(list(named.items())[:n_chains])
+    found = [followed(one) for one in lab.each(named.values())]
+    times, focus, rates = (np.array(part) for part in zip(*found, strict=True))
+    c = np.array([stages.focus_rate(one) for one in named.values()])
+    mu_0 = theory.condensation_rate(stationary=PAPER_LAW)
+    for name, values, axes in (
+        ("stage_time", times, "stage"),
+        ("first_focus", focus, "focusing"),
+        ("rate", rates, "stage_rate"),
+    ):
+        lab.keep(name, xr.DataArray(values, {"chain": list(named)}, ("chain", axes)))
+    lab.number(
+        "first focus of the lazy chain",
+        xr.DataArray(focus[0], dims="query", coords={"query": range(4)}),
+    )
+    case, title = lab.case(), f"{', '.join(OF_CHAINS)} follow in this order"
+    ordered = case.none(OTHER_CHAINS, title, ~np.all(np.diff(times, axis=1) > 0, axis=1))
+    title = "rate of condensation, furthest chain"
+    case.near(THEOREM_3_2, title, rates[:, 0], mu_0, relative=0.005)
+    title = "growth rate of queries against each chain's |c|, largest relative gap"
+    case.at_most(ATTENTION_RATE, title, np.abs(rates[:, 1] / np.abs(c) - 1), 0.005)
+    wrong = np.sign(focus - PAPER_LAW[0]) != np.sign(c)[:, None]
+    title = "queries whose attention first turns to the other side than the sign of c"
+    case.none(SIGN_RULE, title, wrong)
+    places = np.arange(len(named))
+    ticks = {float(place): name for place, name in enumerate(named)}
+    row = [
+        Lines(
+            "when stages begin",
+            "",
+            "time",
+            [Line(places, times[:, i], stage, POINTS, i) for i, stage in enumerate(OF_CHAINS)],
+            "y",
+            ticks=ticks,
+        ),
+        Lines(
+            "rates",
+            "",
+            "measured rate / predicted rate",
+            [
+                Line(places, rates[:, 0] / mu_0, "condensation, μ₀", POINTS, 0),
+                Line(places, rates[:, 1] / np.abs(c), "focus, |c|", RINGS, 1),
+            ],
+            ylim=(0.992, 1.008),
+            levels={0.995: "", 1.0: "", 1.005: "tolerance"},
+            ticks=ticks,
+        ),
+    ]
+    said = (
+        f"In {len(named) - ordered.measured:.0f} of {len(named)} chains with the paper's "
+        f"frequencies four stages come in that order; c is negative in {np.sum(c < 0)}, where "
+        "attention first turns away."
+    )
+    return ordered, row, said
+
+
+def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list[float]]:
+    """When four stages begin from a small random start, the first focus of each query, and the
+    rates of condensation and of focus. A time of 60 / |c| is enough for a new direction.
+    """
+    # times of events are right to 1e-6 with these tolerances
+    run = saccade.flow(
+        chain,
+        t1=60 / abs(stages.focus_rate(chain)),
+        n_times=1000,
+        model=saccade.Embedded(init_scale=1e-3),
+        rtol=1e-8,
+        atol=1e-10,
+    ).isel(seed=0)
+    pi, t, embedding = chain.stationary, run.time.values, run.embedding.values
+    on_frequent = run.attention.values[:, :, 0]
+    queries = np.linalg.norm(run.query_matrix.values, axis=(1, 2))
+    norm, half = np.linalg.norm(embedding, axis=(1, 2)), theory.embedding_norm(stationary=pi) / 2
+    values, condensed = singular_values(embedding), fits.first_index(norm, half)
+    linear = stages.linear_end(stages.along(run, condensed))
+    way = np.sign(on_frequent[fits.first_index(queries, READ_AT), 0] - pi[0])
+    turns = [fits.peak_time(t, way * one, linear) for one in on_frequent.T[1:]]
+    ratio = values[condensed:, 1] / values[condensed:, 0]
+    times = [
+        fits.reaching_time(t, norm, half),
+        fits.reaching_time(t, queries, 3 * queries[0]),
+        np.fmin.reduce(turns),
+        fits.reaching_time(t[condensed:], ratio, 0.1),
+    ]
+    at = fits.reaching_time(t, queries, READ_AT)
+
+    t1 = np.log(2 * half / SMALL) / theory.condensation_rate(stationary=pi)
+    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.Embedded(init_scale=SMALL))
+    top = singular_values(run.embedding.values[0])[:, 0]
+    path = stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400))
+    rates = [
+        fits.growth_rate(run.time.values, top, stages.condensation_window(top, pi)),
+        fits.growth_rate(path.time, path.query_size, stages.attention_window(path)),
+    ]
+    return times, [np.interp(at, t, one) for one in on_frequent.T], rates
+
+
+def draw(
+    lab: Lab, run: xr.Dataset, events: list[Event], excess: Array, of_chains: list[Lines]
+) -> None:
+    time, pi, seen = run.time.values, run.stationary.values, observables_of(run)
+    bands = stage_bands(events, float(time[-1]))
+    marks, end = {start: name for name, start, _ in bands[1:]}, time[-1]
+    # 3.2 decades of time: the stages after condensation have room
+    over_time = partial(Lines, x="time", xlim=(end / 10**3.2, end), marks=marks)
+    embedding, query_key = seen["embedding_singular_values"], seen["query_key_singular_values"]
+    values = [
+        Line(time, one, f"s{k + 1} of W₀", tone=k)
+        for k, one in enumerate(embedding.T[:MOST_CURVES])
+    ]
+    values += [
+        Line(time, one, f"s{k + 1} of W_Q W_Kᵀ", DASHES, (None, 5)[k])
+        for k, one in enumerate(query_key.T[:2])
+    ]
+    lab.draw(
+        over_time(
+            "directions open one by one",
+            y="singular value",
+            lines=values,
+            log="xy",
+            ylim=(None, 1e3),
+        ),
+        over_time(
+            "the loss falls in steps",
+            y="loss above the optimum (nats)",
+            lines=[Line(time, excess, "", tone=None)],
+            log="xy",
+            ylim=(excess[0] * 1e-3, None),
+        ),
+        caption=(
+            "Vertical lines: where a stage begins. Panel 1: of the singular values of embedding "
+            "(solid) and query times key matrix (dashed) one grows first, the others open one by "
+            "one. Panel 2: the loss falls in steps."
+        ),
+    )
+
+    order = np.argsort(-pi, kind="stable")
+    shown = order[
+        np.unique(np.linspace(0, len(pi) - 1, min(len(pi), MOST_CURVES)).round().astype(int))
+    ]
+    curves, share = seen["attention_on_frequent"], pi.max()
+    lines = [Line(time[[0, -1]], [share] * 2, "share of the token", DASHES, None)]
+    for tone, query in enumerate(shown.tolist()):
+        lines.append(
+            Line(time, curves[:, query], f"query {query}, share {pi[query]:.2g}", tone=tone)
+        )
+        for name, style in (("focus_peak", POINTS), ("dilution", RINGS)):
+            some = [event for event in events if (event.name, event.query) == (name, query)]
+            at, heights = [event.time for event in some], [event.value for event in some]
+            lines.append(Line(at, heights, "", style, tone))
+    title = "attention on the most frequent token"
+    whole = over_time(title, y="attention", lines=lines, log="x", ylim=(-0.03, 1.03))
+    near = []
+    if peaks := [event for event in events if event.name == "focus_peak"]:
+        at = peaks[0].time  # peaks of other queries up to 1.15 times it belong to the first focus
+        height = max(peak.value for peak in peaks if peak.time <= 1.15 * at) - share
+        low, high = sorted((share - 0.6 * height, share + 1.4 * height))
+        unnamed, xlim = [line._replace(label="") for line in lines], (at / 1.15, at * 1.15)
+        near = [Lines("the first focus", "time", "attention", unnamed, "", xlim, (low, high))]
+    lab.draw(
+        whole,
+        *near,
+        caption=(
+            "Attention of each query on the most frequent token, with focus peaks (dots) and "
+            "dilutions (rings), starts at the token's share; the first focus is enlarged."
+        ),
+    )
+    ends = [(end, name) for name, _, end in bands]
+    names = [str(token) for token in range(len(pi))]
+    maps = []
+    for place in np.unique(np.linspace(0, len(ends) - 1, min(3, len(ends))).round().astype(int)):
+        i = int(np.abs(time - ends[place][0]).argmin())
+        title = f"end of {ends[place][1]}, t = {time[i]:.0f}"
+        maps.append(
+            Heat(
+                title, "token", "query", run.attention.values[i], names, names, (0, 1), "attention"
+            )
+        )
+    lab.draw(*maps, caption="Maps: attention of each query over all tokens where stages end.")
+    if of_chains:
+        lab.draw(
+            *of_chains,
+            caption=(
+                "Last row: when the embedding is half grown (condensation), queries are three "
+                "times their start (focus), the first query turns back (dilution) and a second "
+                "singular value is a tenth of the first (new direction), in chains with the "
+                "same token frequencies; and their rates over the predicted ones."
+            ),
+        )
