@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from functools import partial
 from typing import Annotated as A
 from typing import Any
 
@@ -24,12 +22,12 @@ from scipy.integrate import solve_ivp
 from scipy.special import xlogy
 
 import saccade
-from saccade.data.markov_presets import PAPER_LAW, zipf_law
+from saccade.data.markov_presets import PAPER_LAW
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.film import Film
-from saccade.lab.panel import DASHES, POINTS, RINGS, Heat, Line, Lines
+from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Heat, Line, Lines
 from saccade.lab.settings import Range
 from saccade.model.embedded import invariants, weights_of
 from saccade.observe import fits
@@ -139,10 +137,9 @@ def cycle(
     lab.number("n_directions", n_directions)
     lab.number("highest_attention", peaks.max())
     lab.number("excess_loss", excess[-1])
-    rows = [[event.name, event.query, event.time, event.value] for event in events]
-    lab.table(
-        [dict(zip(("event", "query", "time", "value"), row, strict=True)) for row in rows], "events"
-    )
+    columns = ("event", "query", "time", "value")
+    rows = [(event.name, event.query, event.time, event.value) for event in events]
+    lab.table([dict(zip(columns, row, strict=True)) for row in rows], "events")
 
     # The flow conserves two matrices and never climbs.
     laws = invariants(weights_of(run), lr_attention=lr_attention)
@@ -184,8 +181,7 @@ def cycle(
         title,
         [first["focus_onset"] < first["condensation"], turn < first["focus_onset"]],
     )
-    is_known = (stay == 0.5 and is_law(pi, zipf_law(6))) or (stay == 0.3 and is_law(pi, PAPER_LAW))
-    shown = met("zipf(6) with stay 0.5, or the paper's law with stay 0.3", is_known)
+    shown = met("the usual frequencies and stay", not lab.changed("stationary", "stay"))
     times = list(first.values())
     in_order = sum(at < math.inf and at <= min(times[i:]) for i, at in enumerate(times))
     beyond = at_least("run beyond the event", t1, 2500, "t1")
@@ -206,7 +202,7 @@ def cycle(
     row: list[Lines] = []
     next(parts)
     if n_chains:
-        ordered, row, of_chains = nine_chains(lab, n_chains, n_times)
+        ordered, row, of_chains = nine_chains(lab, n_chains)
         main.append(ordered)
     draw(lab, run, events, excess, row)
     names = [str(token) for token in range(len(pi))]
@@ -231,10 +227,6 @@ def cycle(
         f"Condensation ends at t = {first['condensation']:.3g} and the first focus at "
         f"{first['focus_peak']:.3g}. "
     ) + (of_chains if n_chains else "")
-
-
-def is_law(pi: Array, law: Sequence[float]) -> bool:
-    return len(pi) == len(law) and np.allclose(pi, law, rtol=0, atol=1e-9)
 
 
 def conditions(chain: saccade.MarkovChain, init_scale: float, **scales: float) -> list[Condition]:
@@ -291,7 +283,7 @@ def one_direction(run: xr.Dataset, known: int, **scales: float) -> Array:
     return told
 
 
-def nine_chains(lab: Lab, n_chains: int, n_times: int) -> tuple[Any, list[Lines], str]:
+def nine_chains(lab: Lab, n_chains: int) -> tuple[Any, list[Lines], str]:
     """Chains that share the paper's frequencies: order of stages, rates, and the side of c."""
     make = saccade.MarkovChain
     named = {
@@ -332,18 +324,6 @@ def nine_chains(lab: Lab, n_chains: int, n_times: int) -> tuple[Any, list[Lines]
             "time",
             [Line(places, times[:, i], stage, POINTS, i) for i, stage in enumerate(OF_CHAINS)],
             "y",
-            ticks=ticks,
-        ),
-        Lines(
-            "rates",
-            "",
-            "measured rate / predicted rate",
-            [
-                Line(places, rates[:, 0] / mu_0, "condensation, μ₀", POINTS, 0),
-                Line(places, rates[:, 1] / np.abs(c), "focus, |c|", RINGS, 1),
-            ],
-            ylim=(0.992, 1.008),
-            levels={0.995: "", 1.0: "", 1.005: "tolerance"},
             ticks=ticks,
         ),
     ]
@@ -400,91 +380,59 @@ def draw(
     lab: Lab, run: xr.Dataset, events: list[Event], excess: Array, of_chains: list[Lines]
 ) -> None:
     time, pi, seen = run.time.values, run.stationary.values, observables_of(run)
-    bands = stage_bands(events, float(time[-1]))
-    marks, end = {start: name for name, start, _ in bands[1:]}, time[-1]
+    bands, end = stage_bands(events, float(time[-1])), float(time[-1])
     # 3.2 decades of time: the stages after condensation have room
-    over_time = partial(Lines, x="time", xlim=(end / 10**3.2, end), marks=marks)
-    embedding, query_key = seen["embedding_singular_values"], seen["query_key_singular_values"]
-    values = [
-        Line(time, one, f"s{k + 1} of W₀", tone=k)
-        for k, one in enumerate(embedding.T[:MOST_CURVES])
-    ]
-    values += [
-        Line(time, one, f"s{k + 1} of W_Q W_Kᵀ", DASHES, (None, 5)[k])
-        for k, one in enumerate(query_key.T[:2])
-    ]
-    lab.draw(
-        over_time(
-            "directions open one by one",
-            y="singular value",
-            lines=values,
-            log="xy",
-            ylim=(None, 1e3),
-        ),
-        over_time(
-            "the loss falls in steps",
-            y="loss above the optimum (nats)",
-            lines=[Line(time, excess, "", tone=None)],
-            log="xy",
-            ylim=(excess[0] * 1e-3, None),
-        ),
-        caption=(
-            "Vertical lines: where a stage begins. Panel 1: of the singular values of embedding "
-            "(solid) and query times key matrix (dashed) one grows first, the others open one by "
-            "one. Panel 2: the loss falls in steps."
-        ),
-    )
-
-    order = np.argsort(-pi, kind="stable")
-    shown = order[
-        np.unique(np.linspace(0, len(pi) - 1, min(len(pi), MOST_CURVES)).round().astype(int))
-    ]
+    axis: dict[str, Any] = {
+        "xlim": (end / 10**3.2, end),
+        "marks": {at: name for name, at, _ in bands[1:]},
+    }
+    order = np.argsort(-pi, kind="stable")[:MOST_CURVES].tolist()
     curves, share = seen["attention_on_frequent"], pi.max()
     lines = [Line(time[[0, -1]], [share] * 2, "share of the token", DASHES, None)]
-    for tone, query in enumerate(shown.tolist()):
-        lines.append(
-            Line(time, curves[:, query], f"query {query}, share {pi[query]:.2g}", tone=tone)
-        )
-        for name, style in (("focus_peak", POINTS), ("dilution", RINGS)):
-            some = [event for event in events if (event.name, event.query) == (name, query)]
+    for tone, query in enumerate(order):
+        name = f"query {query}, share {pi[query]:.2g}"
+        lines.append(Line(time, curves[:, query], name, tone=tone))
+        for kind, style in (("focus_peak", POINTS), ("dilution", RINGS)):
+            some = [event for event in events if (event.name, event.query) == (kind, query)]
             at, heights = [event.time for event in some], [event.value for event in some]
             lines.append(Line(at, heights, "", style, tone))
     title = "attention on the most frequent token"
-    whole = over_time(title, y="attention", lines=lines, log="x", ylim=(-0.03, 1.03))
-    near = []
-    if peaks := [event for event in events if event.name == "focus_peak"]:
-        at = peaks[0].time  # peaks of other queries up to 1.15 times it belong to the first focus
-        height = max(peak.value for peak in peaks if peak.time <= 1.15 * at) - share
-        low, high = sorted((share - 0.6 * height, share + 1.4 * height))
-        unnamed, xlim = [line._replace(label="") for line in lines], (at / 1.15, at * 1.15)
-        near = [Lines("the first focus", "time", "attention", unnamed, "", xlim, (low, high))]
     lab.draw(
-        whole,
-        *near,
+        Lines(title, "time", "attention", lines, "x", ylim=(-0.03, 1.03), **axis),
         caption=(
-            "Attention of each query on the most frequent token, with focus peaks (dots) and "
-            "dilutions (rings), starts at the token's share; the first focus is enlarged."
+            "Panel 1: attention of each query on the most frequent token, with focus peaks (dots) "
+            "and dilutions (rings), starts at the token's share. Vertical lines: where a stage "
+            "begins."
         ),
     )
-    ends = [(end, name) for name, _, end in bands]
     names = [str(token) for token in range(len(pi))]
     maps = []
-    for place in np.unique(np.linspace(0, len(ends) - 1, min(3, len(ends))).round().astype(int)):
-        i = int(np.abs(time - ends[place][0]).argmin())
-        title = f"end of {ends[place][1]}, t = {time[i]:.0f}"
-        maps.append(
-            Heat(
-                title, "token", "query", run.attention.values[i], names, names, (0, 1), "attention"
-            )
-        )
+    for place in np.unique(np.linspace(0, len(bands) - 1, 3).round().astype(int)):
+        name, _, until = bands[place]
+        i = int(np.abs(time - until).argmin())
+        title = f"end of {name}, t = {time[i]:.0f}"
+        maps.append(Heat(title, "token", "query", run.attention.values[i], names, names, (0, 1)))
     lab.draw(*maps, caption="Maps: attention of each query over all tokens where stages end.")
-    if of_chains:
-        lab.draw(
-            *of_chains,
-            caption=(
-                "Last row: when the embedding is half grown (condensation), queries are three "
-                "times their start (focus), the first query turns back (dilution) and a second "
-                "singular value is a tenth of the first (new direction), in chains with the "
-                "same token frequencies; and their rates over the predicted ones."
-            ),
+    values = [
+        Line(time, one, f"s{k + 1} of {matrix}", style, k)
+        for name, matrix, style, most in (
+            ("embedding_singular_values", "W₀", LINE, MOST_CURVES),
+            ("query_key_singular_values", "W_Q W_Kᵀ", DASHES, 2),
         )
+        for k, one in enumerate(seen[name].T[:most])
+    ]
+    loss = [Line(time, excess, "", tone=None)]
+    lab.draw(
+        Lines("directions open one by one", "time", "singular value", values, "xy", **axis),
+        Lines(
+            "the loss falls in steps", "time", "loss above the optimum (nats)", loss, "xy", **axis
+        ),
+        *of_chains,
+        caption=(
+            "Then: of the singular values of embedding (solid) and query times key matrix (dashed) "
+            "one grows first, the others open one by one; with each the loss falls. Last panel: "
+            "when the embedding is half grown (condensation), queries are three times their start "
+            "(focus), the first query turns back (dilution) and a second singular value is a "
+            "tenth of the first (new direction), in chains with the paper's frequencies."
+        ),
+    )

@@ -41,6 +41,7 @@ from saccade.theory import rank_collapse as theory
 from saccade.theory.condition import above, at_least, at_most, met
 from saccade.theory.rank_collapse import statements as stated
 
+WIDTHS, STARTS = (2, 4, 8, 16, 32, 64), (200, 200, 100, 40, 12, 6)
 TAU = 19.0  # length of cubic flows, in units in which they grow like e^tau
 SIZES = (1e2, 1e3, 1e4)  # at which the approach to the asymptotics is read
 LARGE = 1e6  # size that counts as blown up
@@ -71,14 +72,8 @@ def escape(
         "initial scales, falling; the turning of W_V is measured at the last",
         Range(1e-7, 0.02, least=2),
     ] = (1e-2, 1e-3, 1e-4),
-    widths: A[tuple[int, ...], "widths of the factors in the cubic flow", Range(2, 64, least=2)] = (
-        *(2, 4, 8),
-        *(16, 32, 64),
-    ),
-    starts: A[tuple[int, ...], "random starts of each width", Range(2, 1e4, least=2)] = (
-        *(200, 200, 100),
-        *(40, 12, 6),
-    ),
+    widths: A[tuple[int, ...], "widths of the cubic flow", Range(2, 64, least=2)] = WIDTHS,
+    starts: A[tuple[int, ...], "random starts of each", Range(2, 1e4, least=2)] = STARTS,
     seed: A[int, "seed of the random starts"] = 0,
 ) -> str:
     """Do the initial weights say when the loss falls?"""
@@ -258,19 +253,15 @@ def escape(
     two.breaking(THREE).near(
         stated.WAITING_TIMES, "power of ε in that time", power(scale, waits), -1.0, within=0.02
     )
+    title = "drift of {} in the network, over all squares"
     for activation in ("identity", "tanh"):
-        linear, (value, readout, attention) = activation == "identity", law_drifts(activation, seed)
-        of_law, title = lab.case(activation=activation), "in the network, over all squares"
-        of_law.at_most(
-            stated.MATRIX_LAWS,
-            f"drift of W_VᵀW_V - W₁W₁ᵀ and W_QᵀW_Q - W_KᵀW_K {title}",
-            [value, attention],
-            1e-10,
-        )
-        of_readout = of_law.but(given=[met(LINEAR, linear)])
-        (of_readout if linear else of_readout.breaking(LINEAR)).at_most(
-            stated.MATRIX_LAWS, f"drift of W₁ᵀW₁ - W₂W₂ᵀ {title}", readout, 1e-10
-        )
+        is_linear, (rest, readout) = activation == "identity", law_drifts(activation, seed)
+        of_law = lab.case(activation=activation)
+        others = title.format("W_VᵀW_V - W₁W₁ᵀ and W_QᵀW_Q - W_KᵀW_K")
+        of_law.at_most(stated.MATRIX_LAWS, others, rest, 1e-10)
+        linear = met(LINEAR, is_linear)
+        of_law = of_law.but([linear]) if is_linear else of_law.breaking(linear)
+        of_law.at_most(stated.MATRIX_LAWS, title.format("W₁ᵀW₁ - W₂W₂ᵀ"), readout, 1e-10)
 
     # W_V on the way from v to β*, on noisy sequences.
     next(parts)
@@ -501,18 +492,21 @@ def two_factors(data: LabelledSequences, eps: float, seed: int) -> tuple[float, 
     return rate, reaching_time(run.time, -run.loss.values.ravel(), -(1 + task.plateau) / 2)
 
 
-def law_drifts(activation: str, seed: int) -> list[float]:
-    """Largest drifts of three conserved matrices over all squares, from a start of order one that
-    opens attention too.
+def law_drifts(activation: str, seed: int) -> tuple[float, float]:
+    """Largest drifts over all squares, from a start of order one that opens attention too: of the
+    conserved matrices of W_V and W₁ and of W_Q and W_K, and of that of W₁ and W₂.
     """
     keep = [f"parameter_{name}" for name in Weights._fields]
     system = AttentionClassifier(teacher_data(), init_scale=0.5, activation=activation)
     run = saccade.flow(system, t1=30.0, n_times=30, seed=seed, keep=keep)
-    V, hidden, b, Q, K = (run[name].values for name in keep)
-    laws = (
-        V.mT @ V - hidden @ hidden.mT,
-        hidden.mT @ hidden - b[..., :, None] * b[..., None, :],
-        Q.mT @ Q - K.mT @ K,
+    V, hidden, b, Q, K = weights = [run[name].values for name in keep]
+    squares = sum(np.sum(part.reshape(len(V), -1) ** 2, axis=1) for part in weights)
+    value, readout, attention = (
+        (np.abs(law - law[0]).max(axis=(1, 2)) / squares).max()
+        for law in (
+            V.mT @ V - hidden @ hidden.mT,
+            hidden.mT @ hidden - b[..., :, None] * b[..., None, :],
+            Q.mT @ Q - K.mT @ K,
+        )
     )
-    squares = sum(np.sum(run[name].values.reshape(len(V), -1) ** 2, axis=1) for name in keep)
-    return [(np.abs(law - law[0]).max(axis=(1, 2)) / squares).max() for law in laws]
+    return max(value, attention), readout
