@@ -236,7 +236,8 @@ def published_run(
             **options,
         )
         by_regime[name] = regime(run, chain)
-        lab.keep("joint", by_regime[name].joint, regime=name)
+        joint = by_regime[name].joint.rename(seed="noise_seed", time="noise_time")
+        lab.keep("least_attention", joint, regime=name)
     noisy, still, sensitive, larger = by_regime.values()
     flow = saccade.flow(
         chain, t1=2000.0, model=saccade.Embedded(init_scale=1e-3), keep=("attention",), n_times=500
