@@ -89,7 +89,6 @@ def cycle(
     lr_attention: A[
         float, "rate of query and key matrices, others have 1", Range(1e-30, 1e30)
     ] = 1.0,
-    logit_scale: A[float, "attention logits are multiplied by this"] = 1.0,
     n_chains: A[int, "chains with the paper's frequencies; 0 leaves them out", Range(0, 100)] = 9,
 ) -> str:
     """Does attention focus, dilute, and start again with each new direction?"""
@@ -97,7 +96,7 @@ def cycle(
     chain = make.lazy(stationary, stay=stay) if stationary else make.zipf(6, stay=stay)
     parts = lab.each(["flow", "chains"])
     next(parts)
-    model = saccade.Embedded(d_model=d_model, init_scale=init_scale, logit_scale=logit_scale)
+    model = saccade.Embedded(d_model=d_model, init_scale=init_scale)
     run = saccade.flow(
         chain,
         t1=t1,
@@ -120,8 +119,7 @@ def cycle(
     }
     excess = run.loss.values + pi @ xlogy(chain.transition, chain.transition).sum(axis=1)
     known = int(np.searchsorted(time, first["new_direction"], side="right"))
-    scales = {"phi_scale": logit_scale, "lr_attention": lr_attention}
-    told = one_direction(run, known, **scales)
+    told = one_direction(run, known, lr_attention)
     attention, peaks = run.attention.values, seen["attention_on_frequent"]
     n_directions = 1 + sum(event.name == "new_direction" for event in events)
     lab.keep("attention", run.attention)
@@ -150,7 +148,7 @@ def cycle(
     lab.case().at_most(PROPOSITION_2_3, "largest rise of the loss (nats)", rise, SOLVER)
 
     # Stages begin in order from a small start with unequal tokens, where samples are dense enough.
-    small, *moving = conditions(chain, init_scale, **scales)
+    small, *moving = conditions(chain, init_scale, lr_attention)
     begins = lab.case(
         small, *moving, at_least("d_model", d_model, 2), at_least("n_times", n_times, 100)
     )
@@ -229,17 +227,23 @@ def cycle(
     ) + (of_chains if n_chains else "")
 
 
-def conditions(chain: saccade.MarkovChain, init_scale: float, **scales: float) -> list[Condition]:
+def conditions(
+    chain: saccade.MarkovChain, init_scale: float, lr_attention: float
+) -> list[Condition]:
     """Of stage I; one that cannot be formed for these frequencies is not met."""
     found = theory.check_assumptions(
-        chain.stationary, chain.transition, n_context=math.inf, init_scale=init_scale, **scales
+        chain.stationary,
+        chain.transition,
+        n_context=math.inf,
+        init_scale=init_scale,
+        lr_attention=lr_attention,
     )
     by_name = {condition.name: condition for condition in found}
     names = (f"stage I, {what}" for what in ("small start", "unequal tokens", "attention at rest"))
     return [by_name.get(name, met(name, False)) for name in names]
 
 
-def one_direction(run: xr.Dataset, known: int, **scales: float) -> Array:
+def one_direction(run: xr.Dataset, known: int, lr_attention: float) -> Array:
     """Attention (time, query, token) by the rank-one flow from a run's own start; NaN from sample
     `known` on, and everywhere if the theory has no direction to follow, or not that far.
     """
@@ -260,7 +264,7 @@ def one_direction(run: xr.Dataset, known: int, **scales: float) -> Array:
     def velocity(_: float, flat: Array) -> Array:
         if next(evaluations) > MOST_EVALUATIONS:
             raise OverflowError
-        return np.hstack(theory.rank_one_velocity(state(flat), **chain, **scales))
+        return np.hstack(theory.rank_one_velocity(state(flat), lr_attention=lr_attention, **chain))
 
     times = run.time.values[:known]
     try:
@@ -277,9 +281,7 @@ def one_direction(run: xr.Dataset, known: int, **scales: float) -> Array:
     except OverflowError:
         return told
     for place, flat in enumerate(path.y.T):
-        told[place] = theory.rank_one_attention(
-            state(flat), stationary=pi, phi_scale=scales["phi_scale"]
-        )
+        told[place] = theory.rank_one_attention(state(flat), stationary=pi)
     return told
 
 
@@ -296,12 +298,7 @@ def nine_chains(lab: Lab, n_chains: int) -> tuple[Any, list[Lines], str]:
     times, focus, rates = (np.array(part) for part in zip(*found, strict=True))
     c = np.array([stages.focus_rate(one) for one in named.values()])
     mu_0 = theory.condensation_rate(stationary=PAPER_LAW)
-    for name, values, axes in (
-        ("stage_time", times, "stage"),
-        ("first_focus", focus, "focusing"),
-        ("rate", rates, "stage_rate"),
-    ):
-        lab.keep(name, xr.DataArray(values, {"chain": list(named)}, ("chain", axes)))
+    lab.keep("stage_time", times, "chain stage", "when each stage begins", stages.STEPS)
     lab.number(
         "first focus of the lazy chain",
         xr.DataArray(focus[0], dims="query", coords={"query": range(4)}),

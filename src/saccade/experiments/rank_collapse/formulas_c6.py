@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from saccade.data.labelled_sequences import LabelledSequences, anchor_sequences
-from saccade.dynamics.linearise import jacobian
 from saccade.lab.formula import Formula
 from saccade.model.attention_classifier import AttentionClassifier, Weights
 from saccade.observe.fits import power
@@ -46,8 +45,6 @@ def expansion() -> Iterator[Formula]:
         corrected=energy,
         within=1e-6,
     )
-    left_out = 3 + power(SCALES, abs(drop - energy))
-    yield Formula(stated.DEFINITION_3, "order of what eq. 5 leaves out", abs(left_out - 5), 0.2)
     title, order = "order of the speed of W_Q over that of W_V", power(SCALES, speeds)
     yield Formula(stated.PROPOSITION_1, title, abs(order - 2), 0.05)
     yield Formula.erratum(
@@ -58,15 +55,6 @@ def expansion() -> Iterator[Formula]:
         corrected=5.0,
         within=0.1,
     )
-
-
-def origin() -> Iterator[Formula]:
-    system = AttentionClassifier(CLUES)
-    zero = Weights(*(0 * part for part in system.start(np.random.default_rng(0))))
-    equations = system.equations()
-    largest = np.abs(jacobian(equations.velocity, zero, equations.setting)).max()
-    title = "largest entry of the Jacobian at zero weights"
-    yield Formula(stated.PROPOSITION_1, title, largest, 1e-15)
 
 
 def energy_slope() -> Iterator[Formula]:
@@ -90,4 +78,4 @@ def anchors() -> Iterator[Formula]:
     yield Formula(stated.ANCHOR_TASK, title.format(3), abs(three - one), 0.0)
 
 
-FORMULAS = [expansion, origin, energy_slope, anchors]
+FORMULAS = [expansion, energy_slope, anchors]
