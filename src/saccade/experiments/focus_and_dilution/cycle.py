@@ -1,18 +1,18 @@
-"""The population gradient flow of the embedded model, from condensation to the last direction.
+"""In the population flow attention focuses on the frequent token, dilutes, and starts again with
+each new direction of the embedding.
 
-From a small random start the embedding condenses, attention focuses on the frequent token and
-dilutes, and each new direction of the embedding starts it again. By default six tokens have Zipf
-frequencies; with other seeds the first focus comes earlier or later, with the overlap of the
-random query and key matrices. Until a second direction opens, the theory with one direction is
-solved from the run's own start and laid over it. A second part follows nine chains with the
-paper's frequencies: condensation must be equally fast in all, and focus at each chain's own rate
-c, whose sign says which way attention first turns.
+By default six tokens have Zipf frequencies; other seeds focus earlier or later, with the overlap of
+the random query and key matrices. Until a second direction opens, the rank-one flow from the run's
+own start must give its attention; the bound of 0.02 was set after six seeds had given 0.009 to
+0.010. Nine chains with the paper's frequencies follow: all must condense at one rate, and focus
+each at its own rate c, whose sign says which way attention first turns.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from itertools import pairwise
 from typing import Annotated as A
 from typing import Any
 
@@ -170,20 +170,21 @@ def cycle(
     condenses.near(
         THEOREM_3_2, "|W_Q| at condensation, over its start", frozen, 1, within=UNCHANGED
     )
+    beyond = at_least("run beyond the event", t1, 2500, "t1")
+    long = begins.but(given=[*begins.given, beyond])
     # Turns and directions have no common order: without a token that stands out, the second
     # direction may open before any turn.
     turn = min(first["focus_peak"], first["new_direction"])
-    title = "condensation, growing attention matrices, first turn or direction follow in this order"
-    begins.none(
+    begun = [first["condensation"], first["focus_onset"], turn]
+    long.none(
         FIG_2,
-        title,
-        [first["focus_onset"] < first["condensation"], turn < first["focus_onset"]],
+        "condensation, growing attention matrices, first turn or direction follow in this order",
+        [not earlier <= later < math.inf for earlier, later in pairwise(begun)],
     )
     shown = met("the usual frequencies and stay", not lab.changed("stationary", "stay"))
     times = list(first.values())
     in_order = sum(at < math.inf and at <= min(times[i:]) for i, at in enumerate(times))
-    beyond = at_least("run beyond the event", t1, 2500, "t1")
-    all_seven = begins.but(given=[*begins.given, shown, beyond]).at_least(
+    all_seven = long.but(given=[*long.given, shown]).at_least(
         FIG_2, "stages seen in order, of seven", in_order, len(STAGES)
     )
     extra = max(0, n_directions - (len(pi) - 1))
@@ -194,7 +195,7 @@ def cycle(
         "attention by the rank-one flow from the run's start, largest gap before a new direction"
     )
     gap = np.abs(told - attention)[:known]
-    rank_one = begins.after_trial_runs.at_most(PROPOSITION_3_6, title, gap, 0.01)
+    rank_one = begins.after_trial_runs.at_most(PROPOSITION_3_6, title, gap, 0.02)
 
     main = [all_seven, directions, rank_one]
     row: list[Lines] = []
