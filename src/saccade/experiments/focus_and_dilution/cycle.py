@@ -419,12 +419,11 @@ def draw(
         )
         for k, one in enumerate(seen[name].T[:most])
     ]
-    loss = [Line(time, excess, "", tone=None)]
+    title, y = "the loss falls in steps", "loss above the optimum (nats)"
+    loss, ylim = [Line(time, excess, "", tone=None)], (excess[0] * 1e-3, None)
     lab.draw(
         Lines("directions open one by one", "time", "singular value", values, "xy", **axis),
-        Lines(
-            "the loss falls in steps", "time", "loss above the optimum (nats)", loss, "xy", **axis
-        ),
+        Lines(title, "time", y, loss, "xy", ylim=ylim, **axis),
         *of_chains,
         caption=(
             "Then: of the singular values of embedding (solid) and query times key matrix (dashed) "
