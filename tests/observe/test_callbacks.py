@@ -192,6 +192,7 @@ def two_processes(tmp_path_factory) -> Path:
                 recorder.step(step)
                 loss = model((zoo.ids() + rank) % zoo.N_VOCAB).square().mean()
                 optimiser.zero_grad(); loss.backward(); optimiser.step()
+        Path({str(folder)!r}, f"said by {{rank}}").write_text(str(saccade.when(recorder.record)))
         total = sum(p.double().sum() for p in model.parameters())
         sums = [torch.zeros((), dtype=torch.double) for _ in range(2)]
         dist.all_gather(sums, total.detach())
@@ -258,6 +259,12 @@ def two_processes(tmp_path_factory) -> Path:
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     return folder
+
+
+def test_the_record_of_every_process_but_the_first_is_empty_and_says_so(two_processes):
+    first, second = (two_processes / f"said by {rank}" for rank in range(2))
+    assert first.read_text().endswith("Nothing collapsed.")
+    assert second.read_text().startswith("Process 1 records nothing: the record is in the first")
 
 
 def test_of_two_processes_the_first_records_and_both_train_as_before(two_processes):

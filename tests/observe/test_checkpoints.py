@@ -190,6 +190,10 @@ def test_one_checkpoint_is_in_memory_at_a_time(runs, monkeypatch):
         ("pythia-70m-iter-20", 20),
         ("global_step77", 77),
         ("gpt-70m", None),
+        ("model_final_20251125_040322.pt", None),
+        ("model_1200_2025-11-25T04:03.pt", 1200),
+        ("checkpoint_20251125-040322_500", 500),
+        ("step20001024", 20001024),
         ("best.pt", None),
         ("step-1" + 20 * "0", None),  # fits no array
     ],

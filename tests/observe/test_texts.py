@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -287,3 +289,32 @@ def test_the_model_itself_is_named_as_other_layers_are():
         "no name",
     ]
     assert _together(["numbers of ``, of one"]) == ["numbers of ``, of one"]
+
+
+class Registered(nn.Module):
+    """A learned token in front of the text; every position attends to itself alone."""
+
+    def __init__(self, n_front: int) -> None:
+        super().__init__()
+        self.table, self.front = nn.Embedding(50, 8), nn.Parameter(torch.zeros(n_front, 8))
+
+    def forward(self, words):
+        x = torch.cat([self.front.expand(len(words), -1, -1), self.table(words)], 1)[:, None]
+        own = torch.zeros(2 * x.shape[2:3]).fill_diagonal_(20.0)
+        return F.scaled_dot_product_attention(0 * x, 0 * x, x, attn_mask=own)[:, 0]
+
+
+@pytest.mark.parametrize("n_front", [0, 1])
+def test_with_tokens_in_front_of_the_text_no_head_collapses_and_no_word_is_shifted(n_front):
+    words = torch.randint(0, 50, (3, 17), generator=torch.Generator().manual_seed(1))
+    with saccade.watch(Registered(n_front), words, weights=False) as recorder:
+        recorder.look(0)
+    story = str(saccade.when(recorder.record))
+    shown = json.loads(recorder.record.config).get("map_tokens")
+    if n_front:
+        assert "first token, previous token, duplicate, induction, own token" in story
+        assert "collapsed is not known" in story
+        assert shown is None
+    else:
+        assert "looks at its own token" in story
+        assert shown == words[:1].tolist()

@@ -105,7 +105,7 @@ def test_a_head_that_changes_and_one_that_was_there_from_the_start():
     }
     first = saccade.when(record(head=turned)).sentences[0]
     assert first == (
-        "Attn head 0 is a first-token sink from the first observation (.80 of its attention), no longer so at step 64, "
+        "Attn head 0 is a first-token sink from its first observation (.80 of its attention), no longer so at step 64, "
         "became an induction head at step 256 (.90 of its attention)."
     )
 
@@ -132,6 +132,35 @@ def test_noise_makes_no_events():
         record(head={"previous_mass": rising(0.05, level + 3 * error, 64), "error": error})
     )
     assert [event.step for event in clear.events] == [64]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_a_head_on_a_place_that_was_not_measured_is_neither_named_nor_collapsed(place, is_dropped):
+    sharp = {"relative_entropy": 0.0, place: 1.0}
+    known = when(record(a=sharp, b={}))
+    unknown = record(a=sharp | {place: np.nan}, b={place: np.nan} if is_dropped else {})
+    found = when(unknown.drop_vars(place) if is_dropped else unknown)
+    name = known.state(0, 0)[0]
+    where = "Not measured" if is_dropped else "Not measured in 1 of 2 heads"
+    assert known.sentences[0].startswith("Attn head 0 ")
+    assert set(found.state(0, 0)) == {"focused"}
+    assert found.sentences == [
+        f"{where}: attention on {name}. Heads that attend there have no name.",
+        "At the end: 1 focused on few keys, 1 uneven; none frozen.",
+        "1 of 2 had one key for each query; whether they collapsed is not known.",
+    ]
+
+
+@pytest.mark.parametrize("gap", [slice(5, 6), slice(5, None)])
+def test_where_a_place_is_not_measured_for_a_while_no_head_leaves_it(gap):
+    mass = np.full(len(STEPS), 0.9)
+    mass[gap] = np.nan
+    found = when(record(a={"previous_mass": mass, "relative_entropy": 0.01}, b={}))
+    assert found.state(0, 0)[5] == ""
+    assert [event.name for event in found.events] == ["previous token"]
+    assert "At some observations not every place was measured in 1 of 2 heads." in found.sentences
+    assert not any("diverged" in said or "no longer" in said for said in found.sentences)
 
 
 def test_one_sequence_is_said_to_tell_no_noise():
@@ -223,7 +252,7 @@ def test_a_head_that_comes_back_to_a_state_is_said_to_be_in_it_again():
     )
     sink = {"sink_mass": np.where((steps == 8) | (steps == 64), 0.05, 0.9)}
     assert when(record(head=sink)).sentences[0] == (
-        "Attn head 0 is a first-token sink from the first observation (.90 of its attention), no longer so at step 8, became a "
+        "Attn head 0 is a first-token sink from its first observation (.90 of its attention), no longer so at step 8, became a "
         "first-token sink again at step 16 (.90 of its attention), no longer so at step 64, became a first-token sink again at "
         "step 128 (.90 of its attention)."
     )
@@ -232,7 +261,7 @@ def test_a_head_that_comes_back_to_a_state_is_said_to_be_in_it_again():
 def test_a_head_on_its_own_token_is_named():
     found = when(record(a={"self_mass": rising(0.05, 0.77, 16)}, b={"self_mass": 0.9}))
     assert found.sentences[:2] == [
-        "Attn head 1 looks at its own token from the first observation (.90 of its attention).",
+        "Attn head 1 looks at its own token from its first observation (.90 of its attention).",
         "Attn head 0 turned to its own token at step 16 (.77 of its attention).",
     ]
 

@@ -69,10 +69,9 @@ class Account:
         }
         if "attention_map" in arrays:
             self.about["coords"] |= {"sequence": ("sequence", self._maps)}
-            if self._probe.ids is not None:
-                self.config["map_tokens"] = [
-                    self._words(row) for row in self._probe.ids[self._maps].tolist()
-                ]
+            ids, n_keys = self._probe.ids, arrays["attention_map"].shape[-1]
+            if ids is not None and n_keys == ids.shape[1]:  # tokens in front would shift the words
+                self.config["map_tokens"] = [self._words(row) for row in ids[self._maps].tolist()]
             if len(set(found.n_queries)) == 1:
                 self.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
 

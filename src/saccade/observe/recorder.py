@@ -40,7 +40,7 @@ from saccade.observe.self_check import WORST, Check
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import is_spread, unwrapped
 from saccade.observe.watched_variables import AXES
-from saccade.records.observation_log import ObservationLog
+from saccade.records.observation_log import ObservationLog, empty_record
 from saccade.records.store import save_record
 from saccade.report.watched_files import write_watched
 
@@ -383,7 +383,13 @@ class Recorder:
 
     @property
     def record(self) -> xr.Dataset:
-        """All observations so far as a record."""
+        """All observations so far as a record. Of several processes the first one records; in the
+        others the record is empty and says so.
+        """
+        if not self._is_first_rank:
+            rank = torch.distributed.get_rank()
+            why = f"Process {rank} records nothing: the record is in the first process (rank 0)."
+            return empty_record(self._log.about, why)
         if not self._log.observations:
             reason = (
                 "call `recorder.step(step)` in the training loop"

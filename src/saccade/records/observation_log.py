@@ -460,6 +460,24 @@ def as_record(
     )
 
 
+def empty_record(about: Mapping[str, Any], why: str) -> xr.Dataset:
+    """A record of the same variables with no observation in it; the attribute `empty` says why."""
+    axes: dict[str, list[str]] = about["axes"]
+    record = make_record(
+        dynamics="watched training run",
+        variables={
+            name: (("time", *of), np.empty((0,) * (1 + len(of)), np.float32))
+            for name, of in axes.items()
+        },
+        coords={"time": np.empty(0, int)},
+        time_unit="updates",
+        config=about["config"],
+        wall_time=about["wall_time_s"],
+        definitions={name: tuple(pair) for name, pair in about["definitions"].items()},
+    )
+    return record.assign_attrs(empty=why)
+
+
 def _with_common_axes(
     shapes: dict[str, tuple[tuple[int, ...], np.dtype]], axes: Mapping[str, list[str]]
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:

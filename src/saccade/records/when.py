@@ -7,7 +7,7 @@
 | `previous token` | at least .3 goes to the token before the query                                      |
 | `first token`    | at least .3 goes to the first token: a sink                                         |
 | `own token`      | at least .3 goes to the query's own position                                        |
-| `collapsed`      | none of these, and its relative entropy is at most .02: one key for each query      |
+| `collapsed`      | none of these, all of them measured, and its relative entropy is at most .02        |
 | `focused`        | none of these, and it is at most .5: as spread as the root of the number of keys    |
 | `uniform`        | none of these, and it is at least .95                                               |
 | `uneven`         | none of these                                                                       |
@@ -16,6 +16,11 @@ Of several places the one with most attention counts. .3 is the level at which [
 a sink; we use it for every place. It is asked of what is beyond uniform attention, (mass - uniform)
 / (1 - uniform), as on a short text uniform attention already gives .3 to the first token. The
 levels of entropy are ours.
+
+A place that was not measured (no tokens, tokens in front of the text, cross attention, a short
+probe) names no head, and the sentences list it. A head of relative entropy .02 is then `focused`:
+its one key may be that place. Where a place is missing at some observations only, the head's state
+is missing there too.
 
 Noise: a head enters a state when it is beyond the level by two standard errors over the sequences
 of the probe, and leaves it when it is below by as much, so that a head at the level does not
@@ -123,9 +128,7 @@ class Timeline:
 
     steps: Floats
     layers: list[str]
-    states: NDArray[
-        np.int8
-    ]  # (time, layer, head): place in `STATES`, -1 where there is no such head
+    states: NDArray[np.int8]  # (time, layer, head): place in `STATES`, -1 where it is not known
     frozen: Floats  # (layer, head): the step at which it froze; NaN if it has not
     events: list[HeadEvent]
     sentences: list[str]
@@ -164,6 +167,9 @@ def when(record: xr.Dataset | str | Path) -> Timeline:
             "`record` must be that of a watched model: it has no `relative_entropy` by time, layer and head."
         )
     steps = record.time.values.astype(np.float64)
+    if not len(steps):
+        why = record.attrs.get("empty", "The record holds no observation.")
+        return Timeline(steps, [], np.empty((0, 0, 0), np.int8), np.empty((0, 0)), [], [why])
     names = [str(name) for name in record.layer.values] if "layer" in record.coords else []
     layers = (
         short_names(names)
@@ -210,14 +216,22 @@ def _states(record: xr.Dataset) -> NDArray[np.int8]:
     entropy = record.relative_entropy.values.astype(np.float64)
     places = np.stack([_held(*beyond_uniform(record, name), NAMED) for name in PLACES])
     mass = np.stack([beyond_uniform(record, name)[0] for name in PLACES])
+    known = np.isfinite(mass)
+    is_interrupted = (~known & known.any(axis=1, keepdims=True)).any(axis=0)
     states = np.full(entropy.shape, STATES.index("uneven"), np.int8)
     error = _error(record, "relative_entropy")
     states[_held(entropy, error, EVEN)] = STATES.index("uniform")
     states[_held(-entropy, error, -FOCUSED)] = STATES.index("focused")
-    states[_held(-entropy, error, -COLLAPSED)] = STATES.index("collapsed")
+    states[_on_one_key(record) & known.all(axis=0)] = STATES.index("collapsed")
+    states[is_interrupted] = _MISSING
     best = np.where(places, np.nan_to_num(mass, nan=-np.inf), -np.inf).argmax(axis=0)
     states = np.where(places.any(axis=0), np.array(list(PLACES.values()), np.int8)[best], states)
     return np.where(np.isnan(entropy), np.int8(_MISSING), states).astype(np.int8)
+
+
+def _on_one_key(record: xr.Dataset) -> NDArray[np.bool_]:
+    entropy = record.relative_entropy.values.astype(np.float64)
+    return _held(-entropy, _error(record, "relative_entropy"), -COLLAPSED)
 
 
 def _held(values: Floats, error: Floats, level: float) -> NDArray[np.bool_]:
@@ -263,20 +277,22 @@ def _events(
     measured = {number: name for name, number in PLACES.items()}
     found = []
     for layer, head in np.ndindex(states.shape[1:]):
-        last = _MISSING
+        last, before = _MISSING, np.nan
         for time, state in enumerate(states[:, layer, head]):
-            if state in (last, _MISSING):
+            if state == _MISSING:
+                continue
+            if state == last:
+                before = float(steps[time])
                 continue
             name = measured.get(int(state), "relative_entropy")
             value, error = (
                 float(of[time, layer, head]) for of in (record[name].values, _error(record, name))
             )
-            before = float(steps[time - 1]) if last != _MISSING else np.nan
             if last != _MISSING or STATES[state] in _FROM_THE_START:
                 found.append(
                     HeadEvent(layer, head, STATES[state], float(steps[time]), before, value, error)
                 )
-            last = state
+            last, before = state, float(steps[time])
         if np.isfinite(frozen[layer, head]):
             at = frozen[layer, head]
             found.append(
@@ -312,8 +328,15 @@ def _sentences(
             )
         elif states[-1, layer, head] != _MISSING:
             others.append((layer, head))
-    ended = _of_others(record, states, events, others, bool(told))
-    return [*_of_missing(record, states), *told, *ended, *_of_noise(record)]
+    unmeasured = _of_unmeasured(record, states)
+    lead = "No head attends to one place. At the end"
+    if told:
+        lead = f"Of the other {len(others)}, at the end"
+    elif unmeasured:
+        lead = "At the end"
+    ended = _of_others(record, states, events, others, lead)
+    collapse = _of_collapse(record, states, events)
+    return [*_of_missing(record, states), *unmeasured, *told, *ended, *collapse, *_of_noise(record)]
 
 
 def _first_named(events: list[HeadEvent], layer: int, head: int) -> float:
@@ -349,7 +372,7 @@ def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
     at_place = event.name in PLACE_NAMES
     value = f" ({_decimal(event.value)} of its attention)" if at_place else ""
     if np.isnan(event.before):
-        return f"{_FROM_THE_START[event.name]} from the first observation{value}"
+        return f"{_FROM_THE_START[event.name]} from its first observation{value}"
     return f"{_WORDS[event.name]}{' again' if is_again else ''} at step {event.step:.0f}{value}"
 
 
@@ -361,34 +384,63 @@ def _of_others(
     states: NDArray[np.int8],
     events: list[HeadEvent],
     others: list[tuple[int, int]],
-    some_told: bool,
+    lead: str,
 ) -> list[str]:
-    """How the other heads that are known at the end ended, how many of them froze, and whether
-    anything collapsed.
-    """
-    sentences = []
-    if others:
-        last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
-        kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
-        which = (
-            f"Of the other {len(others)}, at the end"
-            if some_told
-            else "No head attends to one place. At the end"
-        )
-        sentences.append(f"{which}: {kinds}; {_of_movement(record, events, others)}.")
-    collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
-    return [
-        *sentences,
-        f"{len(collapsed)} of {(states >= 0).any(axis=0).sum()} collapsed."
-        if collapsed
-        else "Nothing collapsed.",
+    """How the other heads that are known at the end ended, and how many of them froze."""
+    if not others:
+        return []
+    last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
+    kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
+    return [f"{lead}: {kinds}; {_of_movement(record, events, others)}."]
+
+
+def _of_unmeasured(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
+    """Places without a measure, by the heads that lack it; and heads that lack one for a while."""
+    is_known = np.isfinite(record.relative_entropy.values)
+    is_head = is_known.any(axis=0)
+    lacking: dict[bytes, list[str]] = {}
+    for name, number in PLACES.items():
+        lacks = is_head & ~np.isfinite(beyond_uniform(record, name)[0]).any(axis=0)
+        lacking.setdefault(lacks.tobytes(), []).append(STATES[number])
+    sentences = [
+        f"Not measured{_of_heads(sum(of), is_head.sum())}: attention on {', '.join(places)}. "
+        "Heads that attend there have no name."
+        for of, places in lacking.items()
+        if any(of)
     ]
+    n_interrupted = (is_known & (states == _MISSING)).any(axis=0).sum()
+    if n_interrupted:
+        some = _of_heads(n_interrupted, is_head.sum())
+        sentences.append(f"At some observations not every place was measured{some}.")
+    return sentences
+
+
+def _of_heads(some: int, every: int) -> str:
+    return "" if some == every else f" in {some} of {every} heads"
+
+
+def _of_collapse(
+    record: xr.Dataset, states: NDArray[np.int8], events: list[HeadEvent]
+) -> list[str]:
+    """How many heads collapsed, and of how many the missing places leave it open."""
+    n_heads = np.isfinite(record.relative_entropy.values).any(axis=0).sum()
+    collapsed = len({(event.layer, event.head) for event in events if event.name == "collapsed"})
+    is_open = _on_one_key(record) & np.isin(states, (STATES.index("focused"), _MISSING))
+    n_open = is_open.any(axis=0).sum()
+    sentences = [f"{collapsed} of {n_heads} collapsed."] if collapsed else []
+    if n_open:
+        sentences.append(
+            f"{n_open} of {n_heads} had one key for each query; whether they collapsed is not known."
+        )
+    return sentences or ["Nothing collapsed." if n_heads else "No head was measured."]
 
 
 def _of_movement(record: xr.Dataset, events: list[HeadEvent], heads: list[tuple[int, int]]) -> str:
-    moved = (
-        record.moved.values[np.isfinite(record.moved.values)] if "moved" in record else np.empty(0)
-    )
+    moved = np.empty(0)
+    if "moved" in record:
+        layers, places = np.transpose(heads)
+        moved = record.moved.values[:, layers, places]
+        moved = moved[np.isfinite(moved)]
     if not moved.size:
         return "movement is not known"
     if not (moved >= FROZEN).any():
@@ -406,10 +458,10 @@ def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
     last = int(np.flatnonzero(known[:, lost].any(axis=1))[-1])
     since = f"From step {int(record.time.values[last + 1])} on"
     n_heads = known.any(axis=0).sum()
-    if lost.sum() == n_heads:
+    if not np.isfinite(record.relative_entropy.values[-1]).any():
         return [f"{since} attention is not a number in any head: the run has diverged."]
     return [
-        f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, or was not run."
+        f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, was not run or not measured in full."
     ]
 
 

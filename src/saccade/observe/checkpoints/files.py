@@ -33,6 +33,11 @@ _BESIDE = (
 )  # what trainers save beside the weights
 _SHARD = re.compile(r"-\d+-of-\d+\.\w+$")
 _STEP = re.compile(r"(?:step|iter|iteration|checkpoint|ckpt)s?[^0-9a-z]*(\d+)", re.IGNORECASE)
+_DATE = re.compile(  # alone or with a time of day, such as 20251125_040322; not after "step"
+    r"(?<!\d)(?<!step)(?<!step[-_=])(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
+    r"(?:[-_.T /]+(?:[01]\d|2[0-3])[-_.:h]?[0-5]\d(?:[-_.:m]?[0-5]\d)?)?(?!\d)",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"\d+(?![0-9a-z])", re.IGNORECASE)  # not the 70 of 70m
 _MOST_DIGITS = 17  # of a step: more do not fit its place in an array
 
@@ -96,9 +101,7 @@ def in_order(named: Iterable[tuple[str, Callable[[], Path]]]) -> tuple[list[Chec
         said = (
             []
             if len(given) == 1
-            else [
-                "no name of a checkpoint has a number in it: time is their order, not their step."
-            ]
+            else ["no name of a checkpoint holds a step: time is their order, not their step."]
         )
         return [Checkpoint(step, name, place) for step, (name, place) in enumerate(given)], said
     found: dict[int, Checkpoint] = {}
@@ -114,11 +117,12 @@ def in_order(named: Iterable[tuple[str, Callable[[], Path]]]) -> tuple[list[Chec
 
 
 def step_of(name: str) -> int | None:
-    """The number after "step", "iter" or "checkpoint" in a name, else its last number; None if it
-    has none.
+    """The number after "step", "iter" or "checkpoint" in a name, else its last number, dates and
+    times of day left out; None if it has none.
     """
     stem = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
-    told = _STEP.findall(stem) or _NUMBER.findall(stem)
+    undated = _DATE.sub("", stem)
+    told = _STEP.findall(undated) or _NUMBER.findall(undated)
     return int(told[-1]) if told and len(told[-1]) <= _MOST_DIGITS else None
 
 
