@@ -127,8 +127,8 @@ def published_run(
         for options in readings.values()
         if next(parts)
     ]
-    for name, array in runs.data_vars.items():
-        lab.keep(str(name), array)
+    for key, array in runs.data_vars.items():
+        lab.keep(str(key), array)
     lab.number("event", event.mean("seed"))
 
     # What Fig. 2 shows, in every run; where each stage begins is read by thresholds of ours.

@@ -115,11 +115,11 @@ def escape(
         corrected=1.0,
         within=0.0,
     )
-    end, predicted = rank_one_times(seed)
+    end, integral = rank_one_times(seed)
     carlson = lab.case(starts=end.size).at_most(
         stated.BLOW_UP_TIME,
         "T* against Carlson's integral, both signs of E",
-        np.abs(end / predicted - 1),
+        np.abs(end / integral - 1),
         1e-9,
     )
 
@@ -187,7 +187,8 @@ def escape(
 
     # The network: when the loss falls, and what W_V is by then.
     next(parts)
-    main, given, offsets, powers, first = [carlson], [], [], [], ()
+    main, given, offsets, powers = [carlson], [], [], []
+    first: tuple[Any, ...] = ()
     for name, numbers in lab.each(TASKS.items()):
         task, data = theory.TwoClue(*numbers), LabelledSequences.two_clue(*numbers)
         offset = float(task.escape_offset((1 + task.plateau) / 2))
@@ -224,9 +225,9 @@ def escape(
     both.at_most(stated.COLUMN_DISTANCE, "relative error of the distance, least ε", error, 0.01)
 
     two_clue = LabelledSequences.two_clue(*TASKS["p .9/.9"])
-    error = [path_error(two_clue, eps, seed) for eps in lab.each(PATH_SCALES)]
+    errors = [path_error(two_clue, eps, seed) for eps in lab.each(PATH_SCALES)]
     title = "order of the error of w half-way to the blow-up"
-    both.near(stated.PROPOSITION_1, title, power(PATH_SCALES, error), 2.0, within=0.05)
+    both.near(stated.PROPOSITION_1, title, power(PATH_SCALES, errors), 2.0, within=0.05)
     found = [two_factors(two_clue, eps, seed) for eps in lab.each(scales)]
     rate, waits = found[0][0], np.array(found)[:, 1]
     two = lab.case(met(THREE, False), readout="of size one")
@@ -242,10 +243,10 @@ def escape(
     )
     title = "drift of {} in the network, over all squares"
     for activation in ("identity", "tanh"):
-        is_linear, (rest, readout) = activation == "identity", law_drifts(activation, seed)
+        is_linear, (outer, readout) = activation == "identity", law_drifts(activation, seed)
         of_law = lab.case(activation=activation)
         others = title.format("W_VᵀW_V - W₁W₁ᵀ and W_QᵀW_Q - W_KᵀW_K")
-        of_law.at_most(stated.MATRIX_LAWS, others, rest, 1e-10)
+        of_law.at_most(stated.MATRIX_LAWS, others, outer, 1e-10)
         linear = met(LINEAR, is_linear)
         of_law = of_law.but([linear]) if is_linear else of_law.breaking(linear)
         of_law.at_most(stated.MATRIX_LAWS, title.format("W₁ᵀW₁ - W₂W₂ᵀ"), readout, 1e-10)
@@ -260,7 +261,7 @@ def escape(
     top = np.linalg.svd(run.parameter_value.values)[0][:, :, 0]
     to_v, to_star = np.abs([cosine(top, v), cosine(top, star)])
     quiet = np.argmin(np.where(run.time > 0, run.outer_gradient, np.inf))
-    near, turning = abs(cosine(v, star)), lab.case(data="noisy teacher")
+    near, turning = abs(float(cosine(v, star))), lab.case(data="noisy teacher")
     at_best = "cos of W_V's top direction and v, at its best"
     turning.at_least(stated.THEOREM_2, at_best, to_v.max(), 1 - 1e-3)
     turning.erratum(
@@ -300,7 +301,7 @@ def escape(
             "cos of W_V's top direction",
             [Line(run.time, to_v, "with v", tone=0), Line(run.time, to_star, "with β*", tone=1)],
             ylim=(0.7, 1.02),
-            levels={float(near): "v with β*"},
+            levels={near: "v with β*"},
             marks={0.0: "end of stage I"},
         ),
         Lines(
@@ -415,7 +416,7 @@ def rank_one_times(seed: int) -> tuple[Array, Array]:
     return end, np.array(told)
 
 
-def small_energies(seed: int) -> tuple[Array, Array]:
+def small_energies(seed: int) -> tuple[Any, Any]:
     """One start whose readout is turned until its energy is small, and the C of eq. 39 at t = 0."""
     rng, energies = np.random.default_rng(seed + 2), 10.0 ** -np.arange(3, 10, 2)
     w, hidden, b = rng.standard_normal(4), rng.standard_normal((4, 4)), rng.standard_normal(4)
