@@ -1,6 +1,8 @@
 """Sizes at which every claim has its verdict of the default size, in a few seconds."""
 
 SMALL: dict[str, dict] = {
+    "cycle": {"n_chains": 3, "n_times": 1000},
+    "escape": {"widths": (2, 3), "starts": (20, 20), "scales": (3e-3, 3e-4)},
     "who-gains": {
         "t1": 1e4,
         "plain_steps": 2000,

@@ -1,7 +1,7 @@
 """On the plateau attention grows at rate s₁(F) along the top singular pair of F, and opens with a
 rank that the gap of F predicts.
 
-Follows networks on noisy sequences (`escape_clock.teacher_data`), on the two-clue task and on the
+Follows networks on noisy sequences (`stage_one.teacher_data`), on the two-clue task and on the
 paper's anchor function through stage II, and measures orders at β*. Tolerances were set before the
 run. After it, orders are measured at weights of .02 to .005 (at .05 to .0125 they were 1.96 and
 .974), the quietest moment is sampled more finely, and the rate is that of the amplitude: with
@@ -20,7 +20,7 @@ import xarray as xr
 import saccade
 from saccade.data.labelled_sequences import LabelledSequences
 from saccade.dynamics.linearise import jacobian
-from saccade.experiments.rank_collapse.escape_clock import (
+from saccade.experiments.rank_collapse.stage_one import (
     STEPS,
     apart,
     followed,
