@@ -1,0 +1,308 @@
+"""Formulas of stages III and IV and of Appendix D, against derivatives of the models by JAX.
+
+Each is checked at a handful of chains; the largest gap counts. Expect rounding: at the perturbed
+saturated point eq. 24 allows a gradient of order δ³ and eq. 173 gives rates of order δ², but both
+are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import saccade
+from saccade.dynamics.linearise import jacobian, speed
+from saccade.experiments.focus_and_dilution import degenerate_points as points
+from saccade.experiments.focus_and_dilution import embedded_gradients as gradients
+from saccade.experiments.focus_and_dilution import saturated_jets as jets
+from saccade.experiments.focus_and_dilution.embedded_gradients import setting
+from saccade.experiments.focus_and_dilution.saturated_jets import Triple
+from saccade.lab.formula import Formula
+from saccade.model.embedded import Weights
+from saccade.model.rank_one import RankOne, velocity
+from saccade.observe import fits
+from saccade.observe.fits import Array
+from saccade.theory import focus_and_dilution as theory
+from saccade.theory.focus_and_dilution import stage_four as stated
+from saccade.theory.focus_and_dilution.statements import PROPOSITION_3_6, TOKEN_DRIFT
+
+ROUNDING = 1e-13
+TRIPLES = [Triple(0.6, 0.6, 6.0), Triple(0.75, 0.8, 6.0), Triple(0.5, 0.5, 20.0)]
+TRIPLES += [Triple(0.6, 0.5, 6.0)]
+ASYMMETRIES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)  # half the difference of two rare tokens, δ
+STRONG = 60.0  # exponent by which attention between token 0 and the others is suppressed
+
+
+def redistribution() -> Iterator[Formula]:
+    sizes, stays, falls = (2, 3, 4, 5, 6, 10, 30, 100), (0.01, 0.1, 0.3, 0.5, 0.7, 0.9), set()
+    for n_vocab, excess, stay in product(sizes, np.linspace(0.05, 0.95, 19), stays):
+        high = 1 / n_vocab + excess * (1 - 1 / n_vocab)
+        chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
+        if theory.drift_response(**_of(chain)).gamma[0] < 0:
+            falls.add(n_vocab)
+    title = "fewest tokens with which γ₁ can fall, on a grid of d, π₁ and λ, less 5"
+    yield Formula(TOKEN_DRIFT, title, abs(min(falls) - 5.0), 0.0)
+
+    chain, (query, key) = saccade.MarkovChain.two_level(4, 0.6, stay=0.5), (0.19, 0.37)
+    state = theory.RankOneState(*theory.unigram_point(stationary=chain.stationary), query, key)
+    weights = points.weights_of(RankOne(*state))
+    slope = theory.composite_gradients(*weights, **_of(chain)).attention_logits
+    pull = float(-state.gamma @ slope @ state.gamma)
+    _, query_moves, key_moves, _ = gradients.velocity(weights, chain)
+    yield Formula.erratum(
+        PROPOSITION_3_6,
+        "velocity of η where queries and keys differ in size",
+        (query_moves * key + key_moves * query).item(),
+        number="1.10",
+        printed=2 * query * key * pull,
+        corrected=(query**2 + key**2) * pull,
+        within=1e-12,
+    )
+
+
+def degenerate_point() -> Iterator[Formula]:
+    def chain(asymmetry: float) -> saccade.MarkovChain:
+        return saccade.MarkovChain.two_level(4, 0.6, asymmetry, 0.3)
+
+    even, asymmetry = points.rank_one_point(chain(0.0)), 1e-5
+    title = "|∂L/∂M| and |∂L/∂Φ| at the degenerate point"
+    gap = max(points.gradients_at(chain(0.0), even))
+    yield Formula(stated.DEGENERATE_POINT, title, gap, 1e-12)
+    nearly = points.rank_one_point(chain(asymmetry))
+    averages = theory.rank_one_attention(points.state_of(even), stationary=chain(0.0).stationary)
+    law: Any = {"high": 0.6, "n_vocab": 4, "stay": 0.3}
+    ideal = theory.degenerate_point(**law, high_attention=float(averages[0, 0]))
+    apart = chain(asymmetry).stationary[1:] - chain(0.0).stationary[1:]
+    predicted = theory.transverse_rate(ideal, asymmetry=apart)
+    title = f"transverse rate at asymmetry {asymmetry:g}, relative gap"
+    gap = abs(points.transverse_rate(chain(asymmetry), nearly) / predicted - 1)
+    yield Formula(stated.DEGENERATE_POINT, title, gap, 1e-4)
+    title, gaps = "|(P_i - p_i) · β| of every query and |∂L/∂Φ| at the critical point", []
+    for size in (1e-2, 1e-3, 1e-4, 1e-5):
+        point = points.rank_one_point(chain(size))
+        gaps += [points.query_error(chain(size), point), points.gradients_at(chain(size), point)[1]]
+    yield Formula(stated.AVERAGES, title, max(gaps), 1e-12)
+
+
+def saturated_domain() -> Iterator[Formula]:
+    """Where strong attention makes the best fit of two rows critical."""
+    there, inside = [], []
+    masses, stays = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9), np.linspace(0.03, 0.98, 20).tolist()
+    for n_vocab, high, stay in product((3, 4, 6), masses, stays):
+        chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
+        gamma, beta, *_ = theory.two_group_point(**_of(chain))
+        scale = np.sqrt(STRONG / abs(gamma[1] * (gamma[0] - gamma[1])))
+        at = RankOne(gamma, beta, scale, scale)
+        there.append(speed(velocity, at, setting(chain)) < 1e-8)
+        inside.append(stay > theory.least_saturated_stay(high, n_vocab))
+    yield Formula.erratum(
+        stated.PROPOSITION_3_8,
+        "chains with a saturated point",
+        float(sum(there)),
+        number="2.1",
+        printed=len(there),
+        corrected=float(sum(inside)),
+        within=0.5,
+    )
+
+
+def appendix_d() -> Iterator[Formula]:
+    """At the saturated point of three tokens, whatever |γ| and |β| where a second span is used."""
+    gaps: dict[str, list[Array]] = {}
+    growth, spread = [], []
+    for triple in TRIPLES:
+        at, other = (
+            theory.saturated_triple(triple.high, triple.stay, **span)
+            for span in ({}, {"span": 1.0})
+        )
+        base = np.append(at.gamma, at.beta)
+        here, elsewhere = (jets.jet(triple, np.append(one.gamma, one.beta)) for one in (at, other))
+        J0, f1, f2 = here.slope[:6, :6], here.slope[:6, 6], here.bend[:6, 6, 6]
+        B, J1 = here.bend[:6, :6, :6], here.bend[:6, :6, 6]
+        K, K_other = theory.kernel_basis(at), theory.kernel_basis(other)
+        R, R_other = theory.range_basis(at), theory.range_basis(other)
+        (force, stiffness), q2 = theory.force_and_stiffness(at), R[:, 1]
+        value, slope = jets.variations(triple, base)
+        H1 = B @ theory.range_response(at) + J1
+        rates = np.linalg.eigvalsh(J0)
+        growth.append(rates[-1])
+        spread.append(np.abs(rates).max() / np.sort(np.abs(rates))[3])
+        low, signs = value.attention[1], np.array([0.0, 1.0, -1.0])
+        moved = np.outer(signs, np.append(signs, np.zeros(3)))
+        dA = triple.strength * at.gamma[1] / 4 * np.stack([0 * moved, moved, moved])
+        for name, found in {
+            "D_4": [value.decoder_gradient, value.logit_gradient],
+            "D_5": [slope.attention[..., :6] - dA, slope.logit_gradient[..., :6]],
+            "D_6": [J0 - theory.rest_jacobian(at)],
+            "kernel": [J0 @ K, elsewhere.slope[:6, :6] @ K_other, K.T @ R, K_other.T @ R_other],
+            "D_7": [
+                f1 - theory.asymmetry_force(at),
+                slope.decoder_gradient[..., 6] - theory.resampling_gradient(at),
+            ],
+            "D_8": [(R.T @ J0 @ R)[1] - [0, -stiffness, 0]],
+            "D_9": [J1 - theory.mixed_jacobian(at)],
+            "D_10": [K.T @ J1 @ q2 + [0, 0, np.sqrt(2) * force / np.linalg.norm(base)]],
+            "D_11": [B - theory.second_differential(at, strength=triple.strength)],
+            "D_12": [
+                np.diag(move) - np.outer(move, low) - np.outer(low, move)
+                for move in slope.attention[1].T[:6]
+            ],
+            "D_13": [K.T @ (B @ q2 @ q2) / 2 - theory.curvature_force(at)],
+            "D_14": [f2],
+            "D_15": [H1 - theory.hessian_slope(at)],
+            "D_16": [K.T @ H1 @ K],
+        }.items():
+            gaps.setdefault(name, []).extend(found)
+    for name, title in {
+        "D_4": "|∂L/∂M| and |∂L/∂Φ| at the saturated point",
+        "D_5": "dA and d ∂L/∂Φ, largest gap",
+        "D_6": "J₀, largest gap",
+        "D_7": "f₁ and ∂/∂δ of ∂L/∂M, largest gap",
+        "D_8": "second row of J₀ on its range, largest gap",
+        "D_9": "J₁, largest gap",
+        "D_10": "kernel part of J₁q₂, largest gap",
+        "D_12": "|d Var(A_l)|",
+        "D_13": "kernel part of B(q₂, q₂)/2, largest gap",
+        "D_14": "|f₂|",
+        "D_15": "H₁/δ, largest gap",
+        "D_16": "H₁/δ on the kernel, largest entry",
+    }.items():
+        yield Formula(getattr(stated, f"LEMMA_{name}"), title, _largest(gaps[name]), ROUNDING)
+    title = "third derivatives of the loss, largest gap"
+    yield Formula(stated.LEMMA_D_11, title, _largest(gaps["D_11"]), 1e-12)
+    title = "|J₀k| on the kernel, and range against kernel, whatever |γ| and |β|"
+    yield Formula(stated.PROPOSITION_D_1, title, _largest(gaps["kernel"]), ROUNDING)
+    title = "the kernel has no fourth direction: largest rate of J₀ over its next"
+    yield Formula(stated.PROPOSITION_D_1, title, max(spread), 1e3)
+    title = "largest growth rate on the manifold, saturated attention"
+    yield Formula(stated.PROPOSITION_3_8, title, max(growth), ROUNDING)
+
+
+def perturbed_point() -> Iterator[Formula]:
+    """The exact critical point θ(δ) that takes its place where two rare tokens differ by 2δ."""
+    forces, kernel, logits, powers, printed, closed = [], [], [], [], [], []
+    for triple in TRIPLES:
+        at = theory.saturated_triple(triple.high, triple.stay)
+        base, R = np.append(at.gamma, at.beta), theory.range_basis(at)
+        thetas = [jets.solved(triple, R, base, delta) for delta in ASYMMETRIES]
+        firsts = [base + delta * theory.range_response(at) for delta in ASYMMETRIES]
+        powers.append(fits.power(ASYMMETRIES, np.linalg.norm(np.subtract(thetas, firsts), axis=1)))
+        for theta, delta in zip(thetas, ASYMMETRIES, strict=True):
+            here = jets.jet(triple, theta, delta)
+            forces.append(np.linalg.norm(here.force[:6]))
+            kernel.append(np.sort(np.abs(np.linalg.eigvalsh(here.slope[:6, :6])))[2])
+            value, _ = jets.variations(triple, theta, delta)
+            logits.append(value.logit_gradient)
+        rate = np.linalg.norm(value.decoder_gradient, 2) / delta
+        law = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
+        printed.append(rate / np.linalg.norm(theory.decoder_gradient_slope(at)) - 1)
+        closed.append(rate / theory.saturated_opening_rate(**law, asymmetry=[1.0, -1.0]) - 1)
+    title = "|∇L| at θ(δ), where order δ³ is allowed"
+    yield Formula(stated.THEOREM_D_3, title, _largest(forces), ROUNDING)
+    title = "tangential rates at θ(δ), where order δ² is allowed"
+    yield Formula(stated.THEOREM_3_9, title, _largest(kernel), ROUNDING)
+    title = "power of δ in |θ(δ) - δζ|, less 2"
+    yield Formula(stated.PROPOSITION_D_2, title, _largest(np.subtract(powers, 2)), 0.05)
+    title = "|∂L/∂Φ| at θ(δ), where order δ² is allowed"
+    yield Formula(stated.LEMMA_D_17, title, _largest(logits), ROUNDING)
+    title = f"opening rate / printed rate at δ = {ASYMMETRIES[-1]:g}, less 1"
+    yield Formula(stated.THEOREM_3_9, title, _largest(printed), 1e-6)
+    title = f"opening rate / closed form at δ = {ASYMMETRIES[-1]:g}, less 1"
+    yield Formula(stated.SATURATED_RATE, title, _largest(closed), 1e-6)
+    largest = ASYMMETRIES[0]
+    yield Formula.erratum(
+        stated.THEOREM_3_9,
+        f"largest |∇L| at θ(δ) for δ = {largest:g}, printed as of order δ³",
+        max(forces[:: len(ASYMMETRIES)]),
+        number="2.7",
+        printed=largest**3,
+        corrected=0.0,
+        within=ROUNDING,
+    )
+    at = theory.saturated_triple(TRIPLES[0].high, TRIPLES[0].stay)
+    yield Formula.erratum(
+        stated.THEOREM_D_3,
+        f"largest kernel rate / δ² at δ = {largest:g}",
+        kernel[0] / largest**2,
+        number="2.3",
+        printed=np.linalg.eigvalsh(theory.printed_kernel_block(at))[-1],
+        corrected=0.0,
+        within=1e-8,
+    )
+    grid = product(np.linspace(0.34, 0.99, 66).tolist(), np.linspace(0.01, 0.99, 99).tolist())
+    inside = [cell for cell in grid if cell[1] > theory.least_saturated_stay(cell[0], 3)]
+    found = max(theory.mild_condition(theory.saturated_triple(*cell)) for cell in inside)
+    least = min(theory.opening_force(high=high, n_vocab=3, stay=stay) for high, stay in inside)
+    yield Formula.erratum(
+        stated.LEMMA_D_17,
+        "largest left side - right side of eq. 230, which the paper allows to be 0",
+        found,
+        number="2.8",
+        printed=0.0,
+        corrected=-least,
+        within=1e-12,
+    )
+
+
+def sixth_order() -> Iterator[Formula]:
+    """Above the critical stay the loss falls as rare tokens separate."""
+    triple, contrast = TRIPLES[1], np.array([0.01, -0.01])
+    law: Any = {"high": triple.high, "stay": triple.stay}
+    state = theory.saturated_point(n_vocab=3, strength=triple.strength, **law)
+    chain = saccade.MarkovChain.two_level(3, triple.high, stay=triple.stay)
+    predicted = theory.saturated_descent(state, contrast=contrast, **law)
+    yield Formula.erratum(
+        stated.LEMMA_D_6,
+        "change of the loss as rare tokens separate",
+        jets.descent(chain, state, contrast),
+        number="2.4",
+        printed=0.0,
+        corrected=predicted,
+        within=0.02 * abs(predicted),
+    )
+
+
+def two_groups() -> Iterator[Formula]:
+    """Chains whose rare tokens have random frequencies, at a point of the whole model."""
+    speeds, opening, others = [], [], []
+    for n_vocab in (3, 6):
+        low = np.random.default_rng(0).dirichlet(np.full(n_vocab - 1, 20.0)) * 0.5
+        chain = saccade.MarkovChain.lazy(np.append(0.5, low), 0.8)
+        state = theory.two_group_point(**_of(chain))
+        widths = {"direction": np.eye(4)[0], "key_direction": np.eye(3)[0]}
+        weights = Weights(*theory.rank_one_weights(state, **widths))
+        system = saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=4, d_key=3))
+        moves, _, around, *_ = system.equations()
+        rates = np.linalg.eigvalsh(jacobian(moves, weights, around))[::-1]
+        speeds.append(speed(moves, weights, around))
+        opening.append(rates[:3] / theory.two_group_rate(state, **_of(chain)) - 1)
+        others.append(rates[3])
+    title = "speed at the two-group point, random rare tokens"
+    yield Formula(stated.TWO_GROUP_POINT, title, max(speeds), ROUNDING)
+    title = "d_model - 1 opening rates / closed form, less 1"
+    yield Formula(stated.TWO_GROUP_POINT, title, _largest(opening), 1e-10)
+    title = "largest other rate, along the manifold or across it"
+    yield Formula(stated.TWO_GROUP_POINT, title, max(others), ROUNDING)
+
+
+def _of(chain: saccade.MarkovChain) -> dict[str, Any]:
+    """As functions of theory take it."""
+    return {"stationary": chain.stationary, "transition": chain.transition}
+
+
+def _largest(gaps: Iterable[Any]) -> float:
+    return max(float(np.abs(gap).max()) for gap in gaps)
+
+
+FORMULAS: list[Callable[[], Iterator[Formula]]] = [
+    redistribution,
+    degenerate_point,
+    saturated_domain,
+    appendix_d,
+    perturbed_point,
+    sixth_order,
+    two_groups,
+]
