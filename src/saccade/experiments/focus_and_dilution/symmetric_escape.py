@@ -147,8 +147,7 @@ def symmetric_escape(
     if len({len(n_vocabs), len(highs), len(stays)}) > 1:
         raise InputError("`n_vocabs`, `highs` and `stays` must have one value for each flow.")
     model, numbers = saccade.Embedded(init_scale=init_scale), checked_seeds(seeds)
-    main, curves = [], list[Line]()
-    grown, early, held = list[float](), list[float](), list[float]()
+    curves, grown, early, held = list[Line](), list[float](), list[float](), list[float]()
     flows = list(zip(n_vocabs, highs, stays, strict=True))
     for tone, (n_vocab, high, stay) in enumerate(lab.each(flows)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
@@ -174,7 +173,7 @@ def symmetric_escape(
             rates = [one.rate for one in found]
             title = "growth rate of the spread, predicted from π₁, d and λ alone"
             fitted = case.after_trial_runs
-            main.append(fitted.near(CRITICAL_STAY, title, rates, rate, relative=0.01))
+            fitted.near(CRITICAL_STAY, title, rates, rate, relative=0.01)
             fitted.erratum(
                 PROPOSITION_3_8,
                 "rate on the manifold, equal rare tokens",
@@ -186,10 +185,10 @@ def symmetric_escape(
             )
             title = "s₂ / s₁ when rare tokens have separated"
             ratios = [one.ratio[one.parted] for one in found]
-            main.append(case.at_most(CRITICAL_STAY, title, ratios, 0.01))
+            case.at_most(CRITICAL_STAY, title, ratios, 0.01)
             title = "time at which the flow leaves / that predicted from the rates"
             times = np.array([one.left for one in found]) / due
-            main.append(case.between(CRITICAL_STAY, title, times, *stages.ON_TIME))
+            case.between(CRITICAL_STAY, title, times, *stages.ON_TIME)
             control, ends = stalls.breaking(BELOW), [one.ratio[-1] for one in found]
             control.at_most(ESCAPE_TIME, "s₂ / s₁ at the end", ends, OPEN)
             grown += [one / rate for one in rates]
@@ -198,12 +197,12 @@ def symmetric_escape(
             end = max(t1, -FOLDS / rate)
             found = [one(end, n_times) for one in lab.each(follow)]
             ends = [one.ratio[-1] for one in found]
-            main.append(stalls.at_most(ESCAPE_TIME, "s₂ / s₁ at the end", ends, OPEN))
+            stalls.at_most(ESCAPE_TIME, "s₂ / s₁ at the end", ends, OPEN)
             held += ends
             middle = theory.degenerate_point(**law, high_attention=(1 + high) / 2).state
             stuck = theory.rank_one_loss(middle, **of_chain) - chain.optimal_loss
             gaps, title = [one.loss_gap[-1] for one in found], "loss above the optimum at the end"
-            main.append(stalls.near(ESCAPE_TIME, title, gaps, stuck, within=1e-6))
+            stalls.near(ESCAPE_TIME, title, gaps, stuck, within=1e-6)
             sizes = [
                 theory.degenerate_point(**law, high_attention=min(one.attention, 1 - 1e-12))
                 for one in found
@@ -269,7 +268,7 @@ def symmetric_escape(
         return "Undecided: λ is below its critical value in every flow."
     stuck = f", and {max(held):.1g} at the end of flows below it" if held else ""
     return (
-        f"{lab.yes_or_no(*main)}: in the population flow they separate above a critical λ, at "
+        f"{lab.yes_or_no()}: in the population flow they separate above a critical λ, at "
         f"{fits.furthest(grown, 1):.3f} times the rate of theory. The embedding's s₂ / s₁ is "
         f"{max(early):.1g} by then{stuck}."
     )
