@@ -48,8 +48,6 @@ TINY = {
         "stays": (0.8, 0.5),
         "t1": 300.0,
         "n_times": 80,
-        "tokens": (3,),
-        "masses": (0.6,),
     },
     "focus-dilution-adam": {
         "steps": 20,

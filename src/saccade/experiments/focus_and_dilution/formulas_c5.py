@@ -92,7 +92,7 @@ def saturated_domain() -> Iterator[Formula]:
 def appendix_d() -> Iterator[Formula]:
     """At the saturated point of three tokens, whatever |γ| and |β| where a second span is used."""
     gaps: dict[str, list[Array]] = {}
-    growth, spread = [], []
+    spread = []
     for triple in TRIPLES:
         at, other = (
             theory.saturated_triple(triple.high, triple.stay, **span)
@@ -108,7 +108,6 @@ def appendix_d() -> Iterator[Formula]:
         value, slope = jets.variations(triple, base)
         H1 = B @ theory.range_response(at) + J1
         rates = np.linalg.eigvalsh(J0)
-        growth.append(rates[-1])
         spread.append(np.abs(rates).max() / np.sort(np.abs(rates))[3])
         low, signs = value.attention[1], np.array([0.0, 1.0, -1.0])
         moved = np.outer(signs, np.append(signs, np.zeros(3)))
@@ -157,8 +156,6 @@ def appendix_d() -> Iterator[Formula]:
     yield Formula(stated.PROPOSITION_D_1, title, _largest(gaps["kernel"]), ROUNDING)
     title = "the kernel has no fourth direction: largest rate of J₀ over its next"
     yield Formula(stated.PROPOSITION_D_1, title, max(spread), 1e3)
-    title = "largest growth rate on the manifold, saturated attention"
-    yield Formula(stated.PROPOSITION_3_8, title, max(growth), ROUNDING)
 
 
 def perturbed_point() -> Iterator[Formula]:
@@ -179,8 +176,6 @@ def perturbed_point() -> Iterator[Formula]:
         rate = np.linalg.norm(value.decoder_gradient, 2) / delta
         law = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
         closed.append(rate / theory.saturated_opening_rate(**law, asymmetry=[1.0, -1.0]) - 1)
-    title = "|∇L| at θ(δ), where order δ³ is allowed"
-    yield Formula(stated.THEOREM_D_3, title, _largest(forces), ROUNDING)
     title = "tangential rates at θ(δ), where order δ² is allowed"
     yield Formula(stated.THEOREM_3_9, title, _largest(kernel), ROUNDING)
     title = "power of δ in |θ(δ) - δζ|, less 2"

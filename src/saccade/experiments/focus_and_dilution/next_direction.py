@@ -260,21 +260,9 @@ def next_direction(
             (20, None),
             (1e-3, 1.2),
         ),
-        Lines(
-            "how long the opening takes",
-            "asymmetry of the rare tokens",
-            "time for each e-fold of the start",
-            [
-                Line(asymmetries, opening, "measured", POINTS, 0),
-                Line(asymmetries, 1 / np.array(rates), "1 / s₁(B)", tone=0),
-            ],
-            "xy",
-            ticks={value: f"{value:g}" for value in asymmetries},
-        ),
         caption="Panel 1 marks where a direction opens. "
         "The dashed line has the slope s₁(B) that theory predicts there. "
-        "Panel 2 shows that no second direction opens if rare tokens are equal. "
-        "Panel 3 shows the opening's part of the escape time.",
+        "Panel 2 shows that no second direction opens if rare tokens are equal.",
     )
     if not resting:
         return "Undecided: no direction opens while the state hardly moves."

@@ -99,30 +99,6 @@ def separation(
     )
 
 
-def _diagram(n_vocab: int, flows: list[tuple[int, float, float]]) -> Lines:
-    """Where equal rare tokens separate, and where the saturated point exists."""
-    masses = np.linspace(1 / n_vocab + 0.01, 0.97, 80)
-    critical = np.array([theory.critical_stay(mass, n_vocab) for mass in masses.tolist()])
-    least = np.array([theory.least_saturated_stay(mass, n_vocab) for mass in masses.tolist()])
-    high, stay = np.array([flow[1:] for flow in flows if flow[0] == n_vocab]).T
-    saturated_above, top = (
-        "saturated above 1 - 1/(dπ₁); shaded: stable",
-        np.maximum(least, critical),
-    )
-    return Lines(
-        f"stability, d = {n_vocab}",
-        "frequency π₁ of token 0",
-        "stay λ",
-        [
-            Line(masses, critical, "equal tokens separate above λ_c", tone=0),
-            Line(masses, least, saturated_above, DASHES, 1, low=least, high=top),
-            Line(high, stay, "flows", RINGS, None),
-        ],
-        xlim=(0.2, 1),
-        ylim=(0, 1),
-    )
-
-
 @experiment(
     "symmetric-escape",
     dynamics="B: population gradient flow, embedded model",
@@ -243,6 +219,13 @@ def symmetric_escape(
         change = descent(FOUR.chain, state, contrast)
         case.near(SATURATED_DESCENT, title, change, predicted, relative=0.002)
 
+    limits = list[Line]()
+    for tone, n_vocab in enumerate(sorted(set(n_vocabs))):
+        masses = np.linspace(1 / n_vocab + 0.01, 0.97, 80)
+        critical = [theory.critical_stay(mass, n_vocab) for mass in masses.tolist()]
+        high, stay = np.array([one[1:] for one in flows if one[0] == n_vocab]).T
+        limits.append(Line(masses, critical, f"critical λ, d = {n_vocab}", tone=tone))
+        limits.append(Line(high, stay, "", RINGS, tone))
     title = f"the first flow, λ = {stays[0]:g}"
     lab.draw(
         Lines(title, "time", "size", first, "y", (100, until), (1e-5, 2)),
@@ -254,15 +237,11 @@ def symmetric_escape(
             "x",
             (10, None),
         ),
+        Lines("the flows", "frequency π₁ of token 0", "stay λ", limits),
         caption="Panel 1 shows that rare tokens separate at the predicted rate, and that the "
         "second direction of the embedding opens only then. "
-        "Panel 2 shows that the loss falls above the critical λ and stays below it.",
-    )
-    lab.draw(
-        *(_diagram(n_vocab, flows) for n_vocab in sorted(set(n_vocabs))),
-        caption="The other panels show where equal rare tokens separate, and where the point with "
-        "saturated attention exists. It exists and is stable in the shaded part. "
-        "Rings mark the flows.",
+        "Panel 2 shows that the loss falls above the critical λ and stays below it. "
+        "Panel 3 shows the flows as rings.",
     )
     if not grown:
         return "Undecided: λ is below its critical value in every flow."
