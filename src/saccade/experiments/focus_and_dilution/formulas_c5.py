@@ -174,7 +174,7 @@ def perturbed_point() -> Iterator[Formula]:
             value, _ = jets.variations(triple, theta, delta)
             logits.append(value.logit_gradient)
         rate = np.linalg.norm(value.decoder_gradient, 2) / delta
-        law = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
+        law: Any = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
         closed.append(rate / theory.saturated_opening_rate(**law, asymmetry=[1.0, -1.0]) - 1)
     title = "tangential rates at θ(δ), where order δ² is allowed"
     yield Formula(stated.THEOREM_3_9, title, _largest(kernel), ROUNDING)
@@ -188,7 +188,7 @@ def perturbed_point() -> Iterator[Formula]:
     yield Formula.erratum(
         stated.THEOREM_3_9,
         f"largest |∇L| at θ(δ) for δ = {largest:g}, printed as of order δ³",
-        max(forces[:: len(ASYMMETRIES)]),
+        float(max(forces[:: len(ASYMMETRIES)])),
         number="2.7",
         printed=largest**3,
         corrected=0.0,
@@ -198,9 +198,9 @@ def perturbed_point() -> Iterator[Formula]:
     yield Formula.erratum(
         stated.THEOREM_D_3,
         f"largest kernel rate / δ² at δ = {largest:g}",
-        kernel[0] / largest**2,
+        float(kernel[0]) / largest**2,
         number="2.3",
-        printed=np.linalg.eigvalsh(theory.printed_kernel_block(at))[-1],
+        printed=float(np.linalg.eigvalsh(theory.printed_kernel_block(at))[-1]),
         corrected=0.0,
         within=1e-8,
     )

@@ -218,7 +218,7 @@ def next_direction(
     middle = theory.degenerate_point(
         high=high, n_vocab=n_vocab, stay=stay, high_attention=(1 + high) / 2
     )
-    of_even = {"stationary": even.stationary, "transition": even.transition}
+    of_even: Any = {"stationary": even.stationary, "transition": even.transition}
     stuck = theory.rank_one_loss(middle.state, **of_even) - even.optimal_loss
     title, gap = "loss above the optimum, equal rare tokens", symmetric.loss_gap[-1]
     stalls.near(ESCAPE_TIME, title, gap, stuck, within=5e-4)

@@ -115,15 +115,16 @@ def _loss(z: Traced, triple: Triple) -> Traced:
 
 
 @jax.jit
-def _jet(z: Traced, triple: Triple) -> Jet:
+def _jet(z: Traced, triple: Triple) -> Any:
     first = jax.jacfwd(_loss)
     second = jax.jacfwd(first)
     third = jax.jacfwd(second)(z, triple)
-    return Jet(_loss(z, triple), -first(z, triple), -second(z, triple), -third)
+    parts: Any = _loss(z, triple), -first(z, triple), -second(z, triple), -third
+    return Jet(*parts)
 
 
 @jax.jit
-def _variations(z: Traced, triple: Triple) -> tuple[Variations, Variations]:
+def _variations(z: Traced, triple: Triple) -> Any:
     def values(z: Traced) -> Variations:
         weights, chain = _parts(z, triple)
         matrices = embedded.composite(weights, 1.0)
@@ -131,6 +132,7 @@ def _variations(z: Traced, triple: Triple) -> tuple[Variations, Variations]:
         slope = jax.grad(lambda m: embedded.population_loss(saturated.saturated(m), chain))(
             Composite(*matrices)
         )
-        return Variations(jax.nn.softmax(logits, axis=-1), slope.decoder, slope.attention_logits)
+        parts: Any = jax.nn.softmax(logits, axis=-1), slope.decoder, slope.attention_logits
+        return Variations(*parts)
 
     return values(z), jax.jacfwd(values)(z)

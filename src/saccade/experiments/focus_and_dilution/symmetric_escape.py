@@ -127,7 +127,7 @@ def symmetric_escape(
     flows = list(zip(n_vocabs, highs, stays, strict=True))
     for tone, (n_vocab, high, stay) in enumerate(lab.each(flows)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
-        of_chain = {"stationary": chain.stationary, "transition": chain.transition}
+        of_chain: Any = {"stationary": chain.stationary, "transition": chain.transition}
         law: Any = {"high": high, "n_vocab": n_vocab, "stay": stay}
         point, limit = theory.stall_point(**law), theory.critical_stay(high, n_vocab)
         rate, label = theory.parting_rate(point), f"d {n_vocab}, π₁ {high:g}, λ {stay:g}"
@@ -223,9 +223,9 @@ def symmetric_escape(
     for tone, n_vocab in enumerate(sorted(set(n_vocabs))):
         masses = np.linspace(1 / n_vocab + 0.01, 0.97, 80)
         critical = [theory.critical_stay(mass, n_vocab) for mass in masses.tolist()]
-        high, stay = np.array([one[1:] for one in flows if one[0] == n_vocab]).T
+        highest, stayed = np.array([one[1:] for one in flows if one[0] == n_vocab]).T
         limits.append(Line(masses, critical, f"critical λ, d = {n_vocab}", tone=tone))
-        limits.append(Line(high, stay, "", RINGS, tone))
+        limits.append(Line(highest, stayed, "", RINGS, tone))
     title = f"the first flow, λ = {stays[0]:g}"
     lab.draw(
         Lines(title, "time", "size", first, "y", (100, until), (1e-5, 2)),
@@ -245,9 +245,9 @@ def symmetric_escape(
     )
     if not grown:
         return "Undecided: λ is below its critical value in every flow."
-    stuck = f", and {max(held):.1g} at the end of flows below it" if held else ""
+    below_it = f", and {max(held):.1g} at the end of flows below it" if held else ""
     return (
         f"{lab.yes_or_no()}: in the population flow they separate above a critical λ, at "
         f"{fits.furthest(grown, 1):.3f} times the rate of theory. The embedding's s₂ / s₁ is "
-        f"{max(early):.1g} by then{stuck}."
+        f"{max(early):.1g} by then{below_it}."
     )
