@@ -7,6 +7,7 @@ digits, so tests ask for the files and their size, not for their bytes.
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,37 @@ from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
 from saccade.playground.film import still
 from saccade.report.drawn import draw_panels
+from saccade.report.drawn_timeline import draw_timeline
 from saccade.report.style import categorical, sequential
+from saccade.report.timeline import shown_timelines
 from saccade.theory import focus_and_dilution as theory
 
-FOLDER = Path(__file__).parents[1] / "docs" / "figures"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "figures"
 WIDTH = 5.4  # inches: on a phone the letters are still 8 pixels high
+
+
+def induction_heads() -> Figure:
+    """The watched model of `examples/induction_heads.py`: attention of one head on one sequence at
+    four steps, and the timeline of all heads.
+    """
+    record = runpy.run_path(str(ROOT / "examples" / "induction_heads.py"))["trained"](400)
+    maps = record.attention_map.isel(sequence=0, layer=1, head=1)
+    drawing = Figure(figsize=(7.2, 4.0), layout="constrained")
+    top, bottom = drawing.subfigures(2, 1, height_ratios=(1.15, 1))
+    for axes, step in zip(top.subplots(1, 4), (0, 49, 111, 400), strict=True):
+        axes.imshow(maps.sel(time=step), vmin=0, vmax=1, cmap="viridis")
+        axes.set_title(f"step {step}", fontsize=10)
+        axes.set(xticks=[], yticks=[])
+    top.suptitle("attention of layer 1 head 1: queries down, keys across", fontsize=10)
+    axes = bottom.subplots()
+    [[panel]], _ = shown_timelines(record)
+    draw_timeline(axes, panel, 10)
+    handles = axes.get_legend().legend_handles
+    axes.get_legend().remove()
+    bottom.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+    axes.set_xlabel("step (logarithmic)", fontsize=9)
+    return drawing
 
 
 def scan_and_snap_attention() -> Figure:
@@ -353,6 +380,7 @@ def _as_reproduced(name: str) -> Figure:
 
 
 FIGURES = (
+    induction_heads,
     scan_and_snap_attention,
     scan_and_snap_growth,
     first_force_text,

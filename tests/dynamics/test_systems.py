@@ -481,6 +481,26 @@ def test_a_loss_that_is_not_a_number_ends_a_flow(reach):
     assert np.isnan(record.loss.values[-1])
 
 
+@pytest.mark.parametrize("method", ["auto", "DOP853"])
+def test_a_flow_that_reaches_infinity_stops_there_and_keeps_its_path(method):
+    """x' = 4 x^3 from 1: x = (1 - 8t)^(-1/2), infinite at t = 1/8."""
+
+    class Quartic(saccade.System):
+        def start(self, rng):
+            return np.ones(2)
+
+        def loss(self, x):
+            return -jnp.sum(x**4)
+
+    record = saccade.flow(Quartic(), t1=10.0, seed=0, method=method)
+    assert record.stop_reason == "solver failed"
+    assert float(record.stop_time) == pytest.approx(1 / 8, rel=1e-5)
+    before = record.time.values[record.time.values < 0.124]
+    kept = record.loss.values[: len(before)]
+    np.testing.assert_allclose(kept, -2 * (1 - 8 * before) ** -2, rtol=1e-4)
+    assert np.isnan(record.loss.values[record.time.values > 1 / 8]).all()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [lambda pair: np.exp(pair.x).sum(), lambda pair: float(pair.x[0]), lambda pair: max(pair.x)],

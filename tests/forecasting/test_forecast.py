@@ -108,6 +108,11 @@ def _clock(record):
     return next(one.text for one in predictions(record) if one.about == "timing")
 
 
+def test_the_clock_names_the_flow_whose_closed_form_it_is(small):
+    said = told_of(small)["timing"]
+    assert said.startswith("in the theory's own flow (C), which is not plain SGD, attention scans")
+
+
 def test_statistics_that_are_counted_already_give_the_same_forecast(small):
     from saccade.forecasting.sources import Statistics
 
@@ -139,7 +144,7 @@ def test_the_names_of_times_stand_above_the_lines(small):
         for line in axes.lines
         if len(line.get_xydata()) > 2
     )
-    assert {name.get_text() for name in axes.texts} == {"scanning ends", "snap"}
+    assert {name.get_text() for name in axes.texts} == {"scan (C) ends", "snap (C)"}
     assert all(name.get_window_extent().y0 > highest for name in axes.texts)
 
 
@@ -167,9 +172,10 @@ def test_the_page_of_a_forecast_tells_its_sentences_attention_and_named_times(sm
     (result,) = results_of([write_forecast(small, tmp_path)])
     assert "nothing was trained" in result.about["statement"]
     assert result.about["caption"].count("\n") == len(told_of(small)) - 1
-    assert [row["event"] for row in result.rows("events.csv")] == ["scanning ends"] * 2 + [
-        "snap"
-    ] * 2
+    assert [row["event"] for row in result.rows("events.csv")] == [
+        *["scan (C) ends"] * 2,
+        *["snap (C)"] * 2,
+    ]
     (shown,) = figures(result.record)
     assert shown["title"].startswith("Predicted attention of the query on each token")
     np.testing.assert_allclose(shown["values"].sum(axis=-1), 1.0)
@@ -571,7 +577,7 @@ def test_input_that_cannot_be_used_gets_a_sentence(source, settings, said):
         forecast(given, **settings)
 
 
-@pytest.mark.parametrize("queries", ["rain", [1.5], [None], [True]])
+@pytest.mark.parametrize("queries", ["rain", [1.5], [None], [True], [], ["rain", "rain"]])
 def test_queries_that_are_no_words_are_refused_in_a_sentence(weather, queries):
     with pytest.raises(InputError, match="`queries` must"):
         forecast(weather, queries=queries)
@@ -606,3 +612,9 @@ def test_rates_that_leave_no_numbers_are_not_trusted(weather):
     )
     assert np.isfinite(wild.gain_path).all()
     assert "nan" not in page(wild)
+
+
+def test_too_many_classes_for_a_forecast_are_refused_with_their_size():
+    many = saccade.SequenceClasses(np.full((3200, 2), 0.5))
+    with pytest.raises(InputError, match=r"3,200 classes over 3,203 tokens .* takes 0\.1 GB"):
+        forecast(many)

@@ -9,6 +9,7 @@ import saccade
 from saccade.forecasting import score
 from saccade.forecasting.forecast import forecast, predictions
 from saccade.forecasting.score import exponential_rate
+from saccade.forecasting.stage_predictions import _next
 from saccade.observe.events import find_events
 from saccade.observe.measures import singular_values
 
@@ -112,3 +113,22 @@ def test_a_uniform_law_condenses_to_nothing_and_the_forecast_says_so():
     record = forecast(saccade.MarkovChain.lazy(np.full(4, 0.25), stay=0.3))
     assert "focus_onset" not in record
     assert "no stage follows" in predictions(record)[0].text
+
+
+def test_a_second_direction_with_one_sign_is_announced_as_the_flow_has_it():
+    rows = [[0.7, 0.15, 0.1, 0.05], [0.3, 0.5, 0.1, 0.1], [0.3, 0.2, 0.4, 0.1]]
+    chain = saccade.MarkovChain([*rows, [0.25, 0.25, 0.1, 0.4]])
+    predicted = forecast(chain, starts=1)
+    before, opened = saccade.flow(chain, times=[0, 300, 620], seed=0).embedding.values[1:]
+    first = np.linalg.svd(before)[2][0]  # the direction that the first cycle used
+    pattern, sizes, _ = np.linalg.svd(opened - np.outer(opened @ first, first))
+    assert sizes[0] > 0.1 * np.linalg.norm(opened)
+    assert abs(pattern[:, 0] @ predicted.next_embedding.values) > 0.99
+    said = {one.about: one.text for one in predictions(predicted)}["next direction"]
+    assert "a second embedding direction grows at rate 0.0219 per step" in said
+    assert said.endswith('has all tokens on one side, "1", "2", "3" farthest')
+
+
+def test_no_second_direction_is_announced_where_none_grows():
+    none = forecast(saccade.MarkovChain.zipf(5, stay=0.4), starts=1).assign(next_rate=0.0)
+    assert _next(none) == "at the end of the rank-one flow no second embedding direction grows"

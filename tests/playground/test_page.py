@@ -16,6 +16,15 @@ FOCUS = "#v=2&model=focus-and-dilution"
 LAW = "Page.state.settings[Page.state.model].law"
 
 
+def test_under_adam_a_stage_of_the_theory_is_not_said_of_the_run(visit):
+    said = "TheoryView.stages(Page.run).map((one) => one.say)"
+    theirs = visit("#v=2&model=scan-and-snap&optimiser=reduced").evaluate(said)
+    under_adam = visit("#v=2&model=scan-and-snap&optimiser=adam").evaluate(said)
+    rests = [each.removeprefix("Scanning").removeprefix("Snapped") for each in theirs]
+    assert rests[1].startswith(": the answer is learnt")
+    assert under_adam == [f"Theory, not this run{rest}" for rest in rests]
+
+
 @pytest.mark.parametrize("link", [STILL, FOCUS])
 def test_play_advances_and_the_onset_is_marked_before_it_happens(visit, link):
     page = visit(link)

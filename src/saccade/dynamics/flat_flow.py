@@ -172,8 +172,10 @@ def bending(velocity: Velocity) -> Compiled:
 
 
 class Solution(NamedTuple):
-    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; until
-    then the loss is finite too.
+    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on.
+
+    `stop_time` is where a solver failed, else the last of `times` at which state and loss are
+    finite.
     """
 
     times: np.ndarray
@@ -227,7 +229,7 @@ def integrate(
         if method == "auto":
             stiff = "LSODA" if n_unknowns <= most_for_lsoda else "BDF"
             method = stiff if n_unknowns <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
-        solved = _solved(flat, s_eval, unit, method, rtol, atol, on_log_time)
+        solved, s_reached = _solved(flat, s_eval, unit, method, rtol, atol, on_log_time)
         path, n_evaluations, success = (
             _finite_part(solved.y.T, len(times)),
             int(solved.nfev),
@@ -236,7 +238,11 @@ def integrate(
         losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
     going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
     n_reached = int(np.logical_and.accumulate(going).sum())
-    reason = "finished" if n_reached == len(times) else "diverged" if success else "solver failed"
+    reason, stop_time = "finished", float(times[max(n_reached - 1, 0)])
+    if not success:
+        reason, stop_time = "solver failed", float(unit * np.expm1(s_reached))
+    elif n_reached < len(times):
+        reason = "diverged"
     settings = {
         "method": method,
         "rtol": rtol,
@@ -244,9 +250,7 @@ def integrate(
         "n_unknowns": n_unknowns,
         "n_evaluations": n_evaluations,
     }
-    return Solution(
-        times, flat.tree(path), losses, reason, float(times[max(n_reached - 1, 0)]), settings
-    )
+    return Solution(times, flat.tree(path), losses, reason, stop_time, settings)
 
 
 def _solved(
@@ -257,11 +261,13 @@ def _solved(
     rtol: float,
     atol: float,
     on_log_time: Callable[[float], None],
-) -> Any:
-    """By SciPy, in the stretched time."""
+) -> tuple[Any, float]:
+    """By SciPy, in the stretched time; and how far it came."""
+    s_reached = 0.0
 
     def right_hand_side(s: float, y: np.ndarray) -> np.ndarray:
-        on_log_time(s)
+        nonlocal s_reached
+        on_log_time(s_reached := s)
         return unit * np.exp(s) * flat.velocity(y)
 
     if not np.isfinite(
@@ -276,16 +282,32 @@ def _solved(
     # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is
     # used.
     with np.errstate(invalid="ignore", over="ignore"):
-        return scipy.integrate.solve_ivp(
+        solved = scipy.integrate.solve_ivp(
             right_hand_side,
             (0.0, s_eval[-1]),
             flat.start,
-            method=method,
+            method=_lsoda() if method == "LSODA" else method,
             t_eval=s_eval,
             rtol=rtol,
             atol=atol,
             **with_jacobian,
         )
+    return solved, s_reached
+
+
+@lru_cache
+def _lsoda() -> type:
+    """SciPy's LSODA, which for ever takes steps of no length where a state reaches infinity; here
+    it fails at the first, as SciPy's other solvers do.
+    """
+
+    class Lsoda(scipy.integrate.LSODA):
+        def _step_impl(self) -> tuple[bool, str | None]:
+            before = self.t
+            success, message = super()._step_impl()
+            return (success, message) if self.t > before else (False, self.TOO_SMALL_STEP)
+
+    return Lsoda
 
 
 def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:

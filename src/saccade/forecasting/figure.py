@@ -44,7 +44,7 @@ def figure(record: xr.Dataset) -> Figure:
 
 def _scanned(axes: Any, query: xr.Dataset) -> None:
     """Attention on distinct tokens in colour, named; on the others grey; the end of scanning and
-    the snap where theory has them.
+    the snap where flow (C) has them.
     """
     time, path = query.time.values[1:], query.attention_path.values[1:]
     place = {str(name): i for i, name in enumerate(query.token.values)}
@@ -60,7 +60,7 @@ def _scanned(axes: Any, query: xr.Dataset) -> None:
         )
     axes.set(xscale="log", xlabel="step", ylabel="attention", title=_titled(query))
     axes.set_ylim(0, 1.6 * axes.get_ylim()[1])  # room for the names of times
-    for event, name in (("scan_time", "scanning ends"), ("snap_time", "snap")):
+    for event, name in (("scan_time", "scan (C) ends"), ("snap_time", "snap (C)")):
         _mark(axes, float(query[event]), name)
     if others:
         axes.plot([], [], color=COMMON, lw=0.8, label="others")

@@ -133,7 +133,8 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
     return Prediction(
         about="timing",
         topic="timing",
-        text=f"attention scans until step {scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
+        text="in the theory's own flow (C), which is not plain SGD, attention scans until step "
+        f"{scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
         f"({_called(names[first])}){latest}; afterwards it moves as ln ln t{unseen}",
         method=CLOSED_FORM,
         source="[tian2023, Lemma 9 and Theorem 4], with the share of each class for 1/K",

@@ -62,7 +62,7 @@ def events(record: xr.Dataset) -> list[dict[str, Any]]:
     """Times with a name: of each query of a class model, and of the stages of a chain (first
     start).
     """
-    names = {"scan_time": "scanning ends", "snap_time": "snap"}
+    names = {"scan_time": "scan (C) ends", "snap_time": "snap (C)"}
     rows: list[dict[str, Any]] = [
         {"event": name, "query": str(query), "time": float(time)}
         for event, name in names.items()

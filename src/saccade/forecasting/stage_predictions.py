@@ -21,7 +21,7 @@ from saccade.theory.condition import Condition
 if TYPE_CHECKING:
     import xarray as xr
 
-_ROUNDING = 1e-9  # of the condensation rate: a growth rate below it is that of rounding
+_ROUNDING = 1e-9  # of the condensation rate, and of a pattern of norm one
 
 _ADAM = {
     "condensation": "one direction first, too; but the rate and, without noise, the pattern are different",
@@ -136,13 +136,17 @@ def _dilution(record: xr.Dataset) -> str:
 
 
 def _next(record: xr.Dataset) -> str:
-    pattern, words = record.next_embedding.values, record.word.values
-    order = np.argsort(-pattern, kind="stable")
-    ahead, behind = (
-        [str(words[i]) for i in order[:3] if pattern[i] > 0],
-        [str(words[i]) for i in order[::-1][:3] if pattern[i] < 0],
+    pattern, rate = record.next_embedding.values, float(record.next_rate)
+    if not rate > _ROUNDING * float(record.condensation_rate):
+        return "at the end of the rank-one flow no second embedding direction grows"
+    order = np.argsort(-np.abs(pattern), kind="stable")
+    sides = [
+        listed([str(record.word.values[i]) for i in order if sign * pattern[i] > _ROUNDING][:3])
+        for sign in (1, -1)
+    ]
+    way = (
+        f"separates {sides[0]} from {sides[1]}"
+        if all(sides)
+        else f"has all tokens on one side, {sides[0] or sides[1]} farthest"
     )
-    rate = float(record.next_rate)
-    if not ahead or not behind or not rate > _ROUNDING * float(record.condensation_rate):
-        return "no second embedding direction opens"
-    return f"the second embedding direction grows at rate {rate:.3g} per step and separates {listed(ahead)} from {listed(behind)}"
+    return f"a second embedding direction grows at rate {rate:.3g} per step and {way}"

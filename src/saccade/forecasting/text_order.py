@@ -174,6 +174,9 @@ def query_rows(windows: Windows, queries: int | Sequence[str | int]) -> list[int
             raise InputError(
                 f"`queries`: {shortened(query)} is too rare to be the query of any window counted; raise `{more}`)."
             )
+    if not rows or len(set(rows)) < len(rows):
+        listed = ", ".join(map(str, queries)) or "nothing"
+        raise InputError(f"`queries` must list at least one word, each word once; got {listed}.")
     return rows
 
 

@@ -86,11 +86,17 @@ const TheoryView = (() => {
   /** The stages of a run in order of time: {name, say, at, predicted}. One whose time is not known, or not in its order, is left out. */
   const stages = (run) => told(run).stages;
 
+  /** A sentence of theory is about the run only where the run follows theory's flow. */
   function foundStages(run, when) {
+    const { optimiser } = run.settings;
+    const isOwn = optimiser === (run.model === "scan-and-snap" ? "reduced" : "flow");
     const made = [];
     for (const { from, name, say } of STAGES[run.model]) {
       const at = from === "start" ? 0 : when[from];
-      if (at >= (made.at(-1)?.at ?? 0) && at < run.times.at(-1)) made.push({ name, say, at, predicted: from !== "opened" && from !== "start" });
+      if (at >= (made.at(-1)?.at ?? 0) && at < run.times.at(-1)) {
+        const words = isOwn || from === "opened" ? say : say.replace(/^[^:]*/, "Theory, not this run");
+        made.push({ name, say: words, at, predicted: from !== "opened" && from !== "start" });
+      }
     }
     return made;
   }
