@@ -49,6 +49,7 @@ N_STALL, T_STALL = 600, 2e4  # samples of each flow that stalls; steps if rare t
 class Opening(NamedTuple):
     """One direction of the embedding when it reaches the fraction at which it is compared with B."""
 
+    rank: int
     time: float
     rate: float  # of its singular value
     predicted_rate: float  # s₁(B)
@@ -80,6 +81,7 @@ def openings(chain: saccade.MarkovChain, time: Array, weights: Weights) -> list[
         drift = np.linalg.norm(after - before, 2) / (time[i + 1] - time[i - 1])
         found.append(
             Opening(
+                rank,
                 time[i],
                 np.gradient(np.log(s[near, rank]), time[near])[1],
                 following.rate,
@@ -173,19 +175,23 @@ def next_direction(
             cosines = [one.cosine for one in still]
             lab.case(law=law).near(NEXT_DIRECTION, title, cosines, 1, within=1 - CLOSE)
         if moving := len(opened) - len(still):
-            lab.leave_out(f"On {law} {moving} directions open while the state still moves.")
+            lab.leave_out(
+                f"On {law} the state still moves when {moving} of {len(opened)} directions open, "
+                "so nothing is claimed of these."
+            )
         resting += still
         values = np.linalg.svd(weights.embedding, compute_uv=False)
         lab.keep("time_of_values", time, "sample", unit=stages.STEPS, law=law)
         about = "singular values of the embedding, largest first"
         lab.keep("singular_values", values, "sample rank", about, law=law)
         growth = []  # of the last chain
-        for place, one in enumerate(opened):
-            size = np.interp(one.time, time, values[:, place])
+        for one in opened:
+            path, place = values[:, one.rank], one.rank
+            size = np.interp(one.time, time, path)
             near = np.linspace(-4, 3, 20) / one.predicted_rate
             guide = size * np.exp(one.predicted_rate * near)
             growth += [
-                Line(time, values[:, place], f"direction {place + 1}", tone=place),
+                Line(time, path, f"direction {place + 1}", tone=place),
                 Line([one.time], [size], "", POINTS, place),
                 Line(one.time + near, guide, "" if place else "slope s₁(B)", DASHES, None),
             ]
