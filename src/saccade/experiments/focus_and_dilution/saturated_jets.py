@@ -89,10 +89,11 @@ def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Ar
         beta = jnp.append(state.beta[0], state.beta[1:] + basis @ z[2:])
         return saturated.loss(Weights(gamma[:, None], scale, scale, beta[None]), around)
 
+    gradient, hessian = jax.jit(jax.grad(of)), jax.jit(jax.hessian(of))
     with jax.enable_x64(True):
         start = z = np.append(state.gamma[:2], np.zeros(basis.shape[1]))
         for _ in range(6):
-            z = z - np.linalg.solve(jax.hessian(of)(z, contrast), jax.grad(of)(z, contrast))
+            z = z - np.linalg.solve(hessian(z, contrast), gradient(z, contrast))
         return float(of(z, contrast) - of(start, 0 * contrast))
 
 

@@ -2,8 +2,7 @@
 
 Follows the flow on one frequent token and exactly equal rare ones above and below λ_c. Expect:
 above it the rare tokens separate on the rank-one manifold, at the rate of the Hessian at the stall,
-and then a second direction opens; below it no escape to the end of the run. Under saturated
-attention the loss then falls with the sixth power of how far rare tokens are apart.
+and then a second direction opens; below it no escape to the end of the run.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits as stages
-from saccade.experiments.focus_and_dilution.named_laws import EqualLow
-from saccade.experiments.focus_and_dilution.saturated_jets import descent
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, RINGS, Line, Lines
 from saccade.lab.settings import Range
@@ -32,7 +29,6 @@ from saccade.theory.focus_and_dilution.stage_four import (
     ESCAPE_TIME,
     PROPOSITION_3_8,
     PROPOSITION_D_1,
-    SATURATED_DESCENT,
 )
 
 APART = 0.1  # spread at which rare tokens count as separated
@@ -41,8 +37,6 @@ OPEN = 0.2  # s₂ / s₁ of the embedding at which the flow counts as having le
 PARTING = (1e-3, 5e-3)  # 2e-3 and 2e-2 before runs on other chains
 BELOW, ABOVE = "stage IV, stay below the critical one", "stage IV, stay above the critical one"
 FOLDS = 5.0  # of the decay of differences between rare tokens, whose square is what the loss sees
-FOUR, STRENGTH = EqualLow(0.75, 4, 0.8), 6.0  # under saturated attention
-SKEWED = 0.03 * np.array([2.0, -1.0, -1.0]) / np.sqrt(6)  # x and -x differ
 
 
 class Separation(NamedTuple):
@@ -207,17 +201,6 @@ def symmetric_escape(
                 Line(guide, APART * np.exp(near * np.sign(rate)), "predicted", DASHES, None),
                 Line(one.time, one.ratio, "s₂ / s₁ of the embedding", tone=1),
             ]
-
-    # Saturated attention: the loss sees the distance between rare tokens in its sixth order.
-    state = theory.saturated_point(stay=FOUR.stay, strength=STRENGTH, **FOUR.law)
-    case = lab.case(**{"π₁": FOUR.high, "d": FOUR.n_vocab, "λ": FOUR.stay, "η": STRENGTH})
-    for sign, contrast in (("", SKEWED), ("-", -SKEWED)):
-        predicted = theory.saturated_descent(
-            state, high=FOUR.high, stay=FOUR.stay, contrast=contrast
-        )
-        title = f"change of the loss, rare tokens apart along {sign}(2, -1, -1)"
-        change = descent(FOUR.chain, state, contrast)
-        case.near(SATURATED_DESCENT, title, change, predicted, relative=0.002)
 
     limits = list[Line]()
     for tone, n_vocab in enumerate(sorted(set(n_vocabs))):
