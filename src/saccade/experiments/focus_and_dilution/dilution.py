@@ -252,14 +252,16 @@ def dilution(
         rate = fits.growth_rate(t, drift, stages.attention_window(path.along))
         # the window in which the flow is linear was revised after runs on other chains
         case = lab.case(*stages.conditions(chain, STAGES), law=law).after_trial_runs
-        planted, title = case.but(start=UNIGRAM), "growth rate of the drift"
-        planted.near(TOKEN_DRIFT, title, rate, exponent, relative=0.01)
+        case.but(start=UNIGRAM).near(
+            TOKEN_DRIFT, "growth rate of the drift", rate, exponent, relative=0.01
+        )
         off = [paths[law, start].amplitude_gap for start in (UNIGRAM, RANDOM)]
-        title = "drift of each token against F η / 2c, largest relative gap"
-        case.at_most(TOKEN_DRIFT, title, off, 0.01)
+        case.at_most(
+            TOKEN_DRIFT, "drift of each token against F η / 2c, largest relative gap", off, 0.01
+        )
         gaps += off
         end = t[stages.linear_end(path.along)]
-        late = t[(t > 0.4 * end) & (t <= end)]
+        late = np.array([0.4 * end, end])
         guide = 2 * np.interp(end, t, drift) * np.exp(exponent * (late - end))
         growth += [
             Line(t[1:], drift[1:], f"{law}: 2c = {exponent:.4g}, measured {rate:.4g}", LINE, tone),
@@ -270,8 +272,12 @@ def dilution(
     for law, chain in lab.each(all_chains.items()):
         paths[law, MANIFOLD] = _on_manifold(chain, n_times)
     apart = [manifold_gap(chain) for chain in lab.each(chains.values())]
-    title = "full and reduced flow from one point, largest gap of the embedding"
-    lab.case().at_most(PROPOSITION_3_6, title, apart, 1e-8)
+    lab.case().at_most(
+        PROPOSITION_3_6,
+        "full and reduced flow from one point, largest gap of the embedding",
+        apart,
+        1e-8,
+    )
     known = not lab.changed("laws", "stays", "longer")
     usual = met("chains on which turns were first observed", known)
     turned = {place: turns(path) for place, path in paths.items() if UNIGRAM not in place}
@@ -279,32 +285,49 @@ def dilution(
         case = lab.case(*stages.conditions(chain, STAGES), law=law)
         own = [one for (name, _), one in turned.items() if name == law]
         crossed = _present([one.strength for one in own])
-        title = "strength η when γᵢ crosses 0, over the predicted one"
         first = case.but(given=[*case.given, usual])
-        first.near(TURNING_RULE, title, crossed, 1, within=0.35)
+        first.near(
+            TURNING_RULE,
+            "strength η when γᵢ crosses 0, over the predicted one",
+            crossed,
+            1,
+            within=0.35,
+        )
         pi, late = chain.stationary[1:], []
         for one in own:  # never crossing is latest of all; equal tokens have no order
             time = np.nan_to_num(one.crossing[1:], nan=np.inf)
             late.append((time[:, None] > time)[pi[:, None] < pi - 1e-12])
-        title = "of two tokens, the rarer one crosses zero first"
-        case.none(TURNING_RULE, title, np.concatenate(late))
+        case.none(
+            TURNING_RULE, "of two tokens, the rarer one crosses zero first", np.concatenate(late)
+        )
         share = _present([turned[law, MANIFOLD].share])
         lab.number(f"share left when focus peaks, {law}", fits.furthest(share, 0.475))
         if law in chains:
             shares += share.tolist()
-            title = "γᵢ over its value at the unigram point when the focus of query i peaks"
-            first.but(start=MANIFOLD).between(TURNING_RULE, title, share, 0.45, 0.51)
+            first.but(start=MANIFOLD).between(
+                TURNING_RULE,
+                "γᵢ over its value at the unigram point when the focus of query i peaks",
+                share,
+                0.45,
+                0.51,
+            )
 
     # Equally frequent rare tokens, reduced flow: Theorem 3.7.
     moved = {law: contrast(one, one.chain) for law, one in lab.each(even.items())}
     every: Any = Contrast(*zip(*moved.values(), strict=True))
     case = lab.case(chains="equal rare tokens")
-    title = f"growth rate of {NAME} over twice the c of Proposition 3.4"
-    case.near(THEOREM_3_7, title, every.rate, 1, relative=0.01)
+    case.near(
+        THEOREM_3_7,
+        f"growth rate of {NAME} over twice the c of Proposition 3.4",
+        every.rate,
+        1,
+        relative=0.01,
+    )
     closed = f"{NAME} against its closed form, largest relative gap"
     case.at_most(CONTRAST, closed, every.gap, 1e-3)
-    title = "difference between rare tokens along the flow"
-    case.at_most(PROPOSITION_3_6, title, every.spread, 1e-12)
+    case.at_most(
+        PROPOSITION_3_6, "difference between rare tokens along the flow", every.spread, 1e-12
+    )
     exact = -np.expm1(-EARLY)
     case.but(**{"2ct": EARLY}).erratum(
         THEOREM_3_7,
@@ -337,9 +360,8 @@ def dilution(
         lab.keep("gamma", path.along.gamma, "sample token", about, **place)
     law = list(chains)[-1]
     turning = paths[law, MANIFOLD]
-    queries = list(enumerate(turning.on_frequent.T))
     path, end = paths[law, RANDOM], stages.linear_end(paths[law, RANDOM].along)
-    names = ("measured", "predicted")
+    measured, predicted = path.displaced
     lab.draw(
         Lines("drift", "time", "|γ off π|", growth, "y", ylim=(1e-9, 1)),
         Bars(
@@ -347,13 +369,16 @@ def dilution(
             "token, frequent to rare",
             "displacement at the end of the linear regime",
             [str(token) for token in range(chains[law].n_vocab)],
-            {name: one[end] for name, one in zip(names, path.displaced, strict=True)},
+            {"measured": measured[end], "predicted": predicted[end]},
         ),
         Lines(
             f"focus rises and falls, {law}",
             "strength η of attention",
             "attention on token 0",
-            [Line(turning.along.strength, each, str(i)) for i, each in queries],
+            [
+                Line(turning.along.strength, each, f"query {i}")
+                for i, each in enumerate(turning.on_frequent.T)
+            ],
             "x",
             (1e-2, None),
         ),

@@ -56,9 +56,10 @@ def unequal_scales() -> Iterator[Formula]:
 
 def degenerate_point() -> Iterator[Formula]:
     chain = saccade.MarkovChain.two_level(4, 0.6, stay=0.3)
-    title = "|∂L/∂M| and |∂L/∂Φ| at the degenerate point"
     gap = max(points.gradients_at(chain, points.rank_one_point(chain)))
-    yield Formula(stated.DEGENERATE_POINT, title, gap, 1e-12)
+    yield Formula(
+        stated.DEGENERATE_POINT, "|∂L/∂M| and |∂L/∂Φ| at the degenerate point", gap, 1e-12
+    )
     title, gaps = "|(P_i - p_i) · β| of every query and |∂L/∂Φ| at the critical point", []
     for asymmetry in (1e-2, 1e-3, 1e-4, 1e-5):
         chain = saccade.MarkovChain.two_level(4, 0.6, asymmetry, 0.3)
@@ -150,12 +151,24 @@ def appendix_d() -> Iterator[Formula]:
         "D_16": "H₁/δ on the kernel, largest entry",
     }.items():
         yield Formula(getattr(stated, f"LEMMA_{name}"), title, _largest(gaps[name]), ROUNDING)
-    title = "third derivatives of the loss, largest gap"
-    yield Formula(stated.LEMMA_D_11, title, _largest(gaps["D_11"]), 1e-12)
-    title = "|J₀k| on the kernel, and range against kernel, whatever |γ| and |β|"
-    yield Formula(stated.PROPOSITION_D_1, title, _largest(gaps["kernel"]), ROUNDING)
-    title = "the kernel has no fourth direction: largest rate of J₀ over its next"
-    yield Formula(stated.PROPOSITION_D_1, title, max(spread), 1e3)
+    yield Formula(
+        stated.LEMMA_D_11,
+        "third derivatives of the loss, largest gap",
+        _largest(gaps["D_11"]),
+        1e-12,
+    )
+    yield Formula(
+        stated.PROPOSITION_D_1,
+        "|J₀k| on the kernel, and range against kernel, whatever |γ| and |β|",
+        _largest(gaps["kernel"]),
+        ROUNDING,
+    )
+    yield Formula(
+        stated.PROPOSITION_D_1,
+        "the kernel has no fourth direction: largest rate of J₀ over its next",
+        max(spread),
+        1e3,
+    )
 
 
 def perturbed_point() -> Iterator[Formula]:
@@ -176,14 +189,27 @@ def perturbed_point() -> Iterator[Formula]:
         rate = np.linalg.norm(value.decoder_gradient, 2) / delta
         law: Any = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
         closed.append(rate / theory.saturated_opening_rate(**law, asymmetry=[1.0, -1.0]) - 1)
-    title = "tangential rates at θ(δ), where order δ² is allowed"
-    yield Formula(stated.THEOREM_3_9, title, _largest(kernel), ROUNDING)
-    title = "power of δ in |θ(δ) - δζ|, less 2"
-    yield Formula(stated.PROPOSITION_D_2, title, _largest(np.subtract(powers, 2)), 0.05)
-    title = "|∂L/∂Φ| at θ(δ), where order δ² is allowed"
-    yield Formula(stated.LEMMA_D_17, title, _largest(logits), ROUNDING)
-    title = f"opening rate / closed form at δ = {ASYMMETRIES[-1]:g}, less 1"
-    yield Formula(stated.SATURATED_RATE, title, _largest(closed), 1e-6)
+    yield Formula(
+        stated.THEOREM_3_9,
+        "tangential rates at θ(δ), where order δ² is allowed",
+        _largest(kernel),
+        ROUNDING,
+    )
+    yield Formula(
+        stated.PROPOSITION_D_2,
+        "power of δ in |θ(δ) - δζ|, less 2",
+        _largest(np.subtract(powers, 2)),
+        0.05,
+    )
+    yield Formula(
+        stated.LEMMA_D_17, "|∂L/∂Φ| at θ(δ), where order δ² is allowed", _largest(logits), ROUNDING
+    )
+    yield Formula(
+        stated.SATURATED_RATE,
+        f"opening rate / closed form at δ = {ASYMMETRIES[-1]:g}, less 1",
+        _largest(closed),
+        1e-6,
+    )
     largest = ASYMMETRIES[0]
     yield Formula.erratum(
         stated.THEOREM_3_9,
@@ -230,8 +256,12 @@ def sixth_order() -> Iterator[Formula]:
         predicted = theory.saturated_descent(state, contrast=contrast, **law)
         found.append((jets.descent(chain, state, contrast), predicted))
     gap = _largest(change / predicted - 1 for change, predicted in found[:2])
-    title = "change of the loss, three rare tokens apart along ±(2, -1, -1), relative gap"
-    yield Formula(stated.SATURATED_DESCENT, title, gap, 0.002)
+    yield Formula(
+        stated.SATURATED_DESCENT,
+        "change of the loss, three rare tokens apart along ±(2, -1, -1), relative gap",
+        gap,
+        0.002,
+    )
     yield Formula.erratum(
         stated.LEMMA_D_6,
         "change of the loss as two rare tokens separate",
@@ -253,13 +283,22 @@ def two_groups() -> Iterator[Formula]:
     system = saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=4, d_key=3))
     moves, _, around, *_ = system.equations()
     rates = np.linalg.eigvalsh(jacobian(moves, weights, around))[::-1]
-    title = "speed at the two-group point, random rare tokens"
-    yield Formula(stated.TWO_GROUP_POINT, title, speed(moves, weights, around), ROUNDING)
-    title = "d_model - 1 opening rates / closed form, less 1"
+    yield Formula(
+        stated.TWO_GROUP_POINT,
+        "speed at the two-group point, random rare tokens",
+        speed(moves, weights, around),
+        ROUNDING,
+    )
     gap = _largest(rates[:3] / theory.two_group_rate(state, **_of(chain)) - 1)
-    yield Formula(stated.TWO_GROUP_POINT, title, gap, 1e-10)
-    title = "largest other rate, along the manifold or across it"
-    yield Formula(stated.TWO_GROUP_POINT, title, rates[3], ROUNDING)
+    yield Formula(
+        stated.TWO_GROUP_POINT, "d_model - 1 opening rates / closed form, less 1", gap, 1e-10
+    )
+    yield Formula(
+        stated.TWO_GROUP_POINT,
+        "largest other rate, along the manifold or across it",
+        rates[3],
+        ROUNDING,
+    )
 
 
 def _of(chain: saccade.MarkovChain) -> dict[str, Any]:

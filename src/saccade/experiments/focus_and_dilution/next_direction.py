@@ -169,11 +169,21 @@ def next_direction(
         still = [one for one in opened if one.drift <= STILL]
         if still:
             ratios = [one.rate / one.predicted_rate for one in still]
-            title = "growth rate of each direction as it opens, over s₁(B)"
-            lab.case(law=law).near(NEXT_DIRECTION, title, ratios, 1, relative=0.01)
-            title = "cosine of a direction with the singular vectors of B, lower of both sides"
+            lab.case(law=law).near(
+                NEXT_DIRECTION,
+                "growth rate of each direction as it opens, over s₁(B)",
+                ratios,
+                1,
+                relative=0.01,
+            )
             cosines = [one.cosine for one in still]
-            lab.case(law=law).near(NEXT_DIRECTION, title, cosines, 1, within=1 - CLOSE)
+            lab.case(law=law).near(
+                NEXT_DIRECTION,
+                "cosine of a direction with the singular vectors of B, lower of both sides",
+                cosines,
+                1,
+                within=1 - CLOSE,
+            )
         if moving := len(opened) - len(still):
             lab.leave_out(
                 f"On {law} the state still moves when {moving} of {len(opened)} directions open, "
@@ -197,9 +207,9 @@ def next_direction(
             ]
 
     # Nearly equal rare tokens: the flow stalls, and leaves when theory says.
-    even = saccade.MarkovChain.two_level(n_vocab, high, 0.0, stay)
     limit = theory.critical_stay(high, n_vocab)
     stalls = lab.case(below("stage IV, stay below the critical one", stay, limit))
+    even = saccade.MarkovChain.two_level(n_vocab, high, 0.0, stay)
     curves, rates, per_fold, predicted, lateness = [], [], [], [], []
     for shade, asymmetry in enumerate(lab.each(asymmetries)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, asymmetry, stay)
@@ -217,7 +227,7 @@ def next_direction(
         per_fold.append(delay / np.log(init_scales[0] / init_scales[1]))
         predicted.append(np.sum(1 / np.array(of_stages)))
         rates.append(rate)
-        tone, label = shade / max(1, len(asymmetries) - 1), f"asymmetry {asymmetry:g}"
+        label, tone = f"asymmetry {asymmetry:g}", shade / len(asymmetries)
         curves.append(Line(runs[0].time, runs[0].ratio, label, tone=tone))
     symmetric = escape(even, init_scales[0], seed, T_STALL)
     curves.append(Line(symmetric.time, symmetric.ratio, "symmetric", tone=None))
@@ -226,26 +236,44 @@ def next_direction(
     )
     of_even: Any = {"stationary": even.stationary, "transition": even.transition}
     stuck = theory.rank_one_loss(middle.state, **of_even) - even.optimal_loss
-    title, gap = "loss above the optimum, equal rare tokens", symmetric.loss_gap[-1]
-    stalls.near(ESCAPE_TIME, title, gap, stuck, within=5e-4)
+    gap = symmetric.loss_gap[-1]
+    stalls.near(ESCAPE_TIME, "loss above the optimum, equal rare tokens", gap, stuck, within=5e-4)
     case = stalls.after_trial_runs  # the threshold was 0.2 before runs on other chains
-    title, ratio = "s₂ / s₁ of the embedding, equal rare tokens", symmetric.ratio[-1]
-    case.at_most(ESCAPE_TIME, title, ratio, ESCAPED)
-    title = "time at which the flow leaves / that predicted from the rates"
-    case.between(ESCAPE_TIME, title, lateness, *stages.ON_TIME)
-    title = "escape time per e-fold of a smaller start, over 1/μ₀ + 1/c + 1/s₁(B)"
+    case.at_most(
+        ESCAPE_TIME,
+        "s₂ / s₁ of the embedding, equal rare tokens",
+        symmetric.ratio[-1],
+        ESCAPED,
+    )
+    case.between(
+        ESCAPE_TIME,
+        "time at which the flow leaves / that predicted from the rates",
+        lateness,
+        *stages.ON_TIME,
+    )
     folds, both = np.array(per_fold), np.array(predicted)
-    case.near(ESCAPE_TIME, title, folds / both, 1, within=0.02)
+    case.near(
+        ESCAPE_TIME,
+        "escape time per e-fold of a smaller start, over 1/μ₀ + 1/c + 1/s₁(B)",
+        folds / both,
+        1,
+        within=0.02,
+    )
     order = np.argsort(asymmetries)
     steps = np.diff(np.log(np.array(rates)[order])) / np.diff(np.log(np.array(asymmetries)[order]))
     quantity = "largest |power of the asymmetry in s₁(B) - 1| between neighbours"
     small = at_most("asymmetries small", np.abs(steps - 1).max(), POWER, quantity)
     opening = folds - (both - 1 / np.array(rates))
-    usable = np.isfinite(opening).all() and (opening > 0).all()
+    usable = ((opening > 0) & (opening < np.inf)).all()
     power = fits.power(asymmetries, opening) if usable else np.nan
-    title = "power of the asymmetry in the opening's part of the escape time"
     case = case.but(given=[*stalls.given, small])
-    case.near(ESCAPE_TIME, title, power, -1, within=POWER)
+    case.near(
+        ESCAPE_TIME,
+        "power of the asymmetry in the opening's part of the escape time",
+        power,
+        -1,
+        within=POWER,
+    )
 
     lab.draw(
         Lines(

@@ -141,9 +141,14 @@ def symmetric_escape(
             ]
             case = case.but(given=[above(ABOVE, stay, limit)])
             rates = [one.rate for one in found]
-            title = "growth rate of the spread, predicted from π₁, d and λ alone"
             fitted = case.after_trial_runs
-            fitted.near(CRITICAL_STAY, title, rates, rate, relative=0.01)
+            fitted.near(
+                CRITICAL_STAY,
+                "growth rate of the spread, predicted from π₁, d and λ alone",
+                rates,
+                rate,
+                relative=0.01,
+            )
             fitted.erratum(
                 PROPOSITION_3_8,
                 "rate on the manifold, equal rare tokens",
@@ -153,12 +158,15 @@ def symmetric_escape(
                 corrected=rate,
                 within=0.01 * rate,
             )
-            title = "s₂ / s₁ when rare tokens have separated"
             ratios = [one.ratio[one.parted] for one in found]
-            case.at_most(CRITICAL_STAY, title, ratios, 0.01)
-            title = "time at which the flow leaves / that predicted from the rates"
+            case.at_most(CRITICAL_STAY, "s₂ / s₁ when rare tokens have separated", ratios, 0.01)
             times = np.array([one.left for one in found]) / due
-            case.between(CRITICAL_STAY, title, times, *stages.ON_TIME)
+            case.between(
+                CRITICAL_STAY,
+                "time at which the flow leaves / that predicted from the rates",
+                times,
+                *stages.ON_TIME,
+            )
             control, ends = stalls.breaking(BELOW), [one.ratio[-1] for one in found]
             control.at_most(ESCAPE_TIME, "s₂ / s₁ at the end", ends, OPEN)
             grown += [one / rate for one in rates]
@@ -171,8 +179,8 @@ def symmetric_escape(
             held += ends
             middle = theory.degenerate_point(**law, high_attention=(1 + high) / 2).state
             stuck = theory.rank_one_loss(middle, **of_chain) - chain.optimal_loss
-            gaps, title = [one.loss_gap[-1] for one in found], "loss above the optimum at the end"
-            stalls.near(ESCAPE_TIME, title, gaps, stuck, within=1e-6)
+            gaps = [one.loss_gap[-1] for one in found]
+            stalls.near(ESCAPE_TIME, "loss above the optimum at the end", gaps, stuck, within=1e-6)
             sizes = [
                 theory.degenerate_point(**law, high_attention=min(one.attention, 1 - 1e-12))
                 for one in found
@@ -191,7 +199,6 @@ def symmetric_escape(
             place: Any = {"flow": label, "seed": seed}
             lab.keep("path_time", one.time, "sample", unit=stages.STEPS, **place)
             lab.keep("spread", one.spread, "sample", "of rare tokens", **place)
-            lab.keep("ratio", one.ratio, "sample", "s2 / s1 of the embedding", **place)
         if tone == 0:
             one, near = found[0], np.linspace(-5, 0, 20)
             guide = one.time[one.parted] + near / abs(rate)
@@ -209,9 +216,10 @@ def symmetric_escape(
         highest, stayed = np.array([one[1:] for one in flows if one[0] == n_vocab]).T
         limits.append(Line(masses, critical, f"critical λ, d = {n_vocab}", tone=tone))
         limits.append(Line(highest, stayed, "", RINGS, tone))
-    title = f"the first flow, λ = {stays[0]:g}"
     lab.draw(
-        Lines(title, "time", "size", first, "y", (100, until), (1e-5, 2)),
+        Lines(
+            f"the first flow, λ = {stays[0]:g}", "time", "size", first, "y", (100, until), (1e-5, 2)
+        ),
         Lines(
             "equal rare tokens: escape or stall",
             "time",
