@@ -293,12 +293,14 @@ def dilution(
             1,
             within=0.35,
         )
-        pi, late = chain.stationary[1:], []
+        pi, out_of_turn = chain.stationary[1:], list[Array]()
         for one in own:  # never crossing is latest of all; equal tokens have no order
             time = np.nan_to_num(one.crossing[1:], nan=np.inf)
-            late.append((time[:, None] > time)[pi[:, None] < pi - 1e-12])
+            out_of_turn.append((time[:, None] > time)[pi[:, None] < pi - 1e-12])
         case.none(
-            TURNING_RULE, "of two tokens, the rarer one crosses zero first", np.concatenate(late)
+            TURNING_RULE,
+            "of two tokens, the rarer one crosses zero first",
+            np.concatenate(out_of_turn),
         )
         share = _present([turned[law, MANIFOLD].share])
         lab.number(f"share left when focus peaks, {law}", fits.furthest(share, 0.475))
