@@ -293,7 +293,7 @@ def dilution(
             1,
             within=0.35,
         )
-        pi, out_of_turn = chain.stationary[1:], list[Array]()
+        pi, out_of_turn = chain.stationary[1:], list[Any]()
         for one in own:  # never crossing is latest of all; equal tokens have no order
             time = np.nan_to_num(one.crossing[1:], nan=np.inf)
             out_of_turn.append((time[:, None] > time)[pi[:, None] < pi - 1e-12])
