@@ -41,7 +41,7 @@ def test_a_result_of_other_settings_is_found_before_anything_runs(tmp_path):
 
 def test_ctrl_c_ends_all_of_them_and_leaves_nothing_half_done(tmp_path):
     process = started(
-        "-m", "saccade", "reproduce", "syn-medium-entropy", "degenerate-stall", "--out", tmp_path
+        "-m", "saccade", "reproduce", "syn-medium-entropy", "next-direction", "--out", tmp_path
     )
     try:
         deadline = time.monotonic() + PATIENCE

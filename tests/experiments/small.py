@@ -1,6 +1,24 @@
 """Sizes at which every claim has its verdict of the default size, in a few seconds."""
 
 SMALL: dict[str, dict] = {
+    "dilution": {
+        "n_times": 400,
+        "even_laws": ("0.6 of 4", "0.83 of 5"),
+        "even_stays": (0.5, 0.01),
+    },
+    "next-direction": {
+        "n_times": 500,
+        "t1": 3000.0,
+        "asymmetries": (0.01, 0.005),
+        "init_scales": (1e-3, 1e-4),
+    },
+    "symmetric-escape": {
+        "n_vocabs": (4, 3),
+        "highs": (0.75, 0.6),
+        "stays": (0.8, 0.5),
+        "seeds": 1,
+        "n_times": 300,
+    },
     "cycle": {"n_chains": 3, "n_times": 1000},
     "escape": {"widths": (2, 3), "starts": (20, 20), "scales": (3e-3, 3e-4)},
     "who-gains": {
