@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.scan_and_snap import flow_fates
-from saccade.experiments.scan_and_snap.syn_small_attention import PUBLISHED_LOSS
+from saccade.experiments.scan_and_snap.published_figures import PUBLISHED_LOSS
 from saccade.experiments.scan_and_snap.weak_classes import context_prob
 from saccade.lab.claim import CALCULUS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines

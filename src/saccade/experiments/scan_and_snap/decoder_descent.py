@@ -12,19 +12,9 @@ share.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-
-class SentBack(NamedTuple):
-    """g_n = Y (e_n - alpha_n) by least squares on the features: `weights` (class, class),
-    `residual` relative (class).
-    """
-
-    weights: NDArray[np.floating]
-    residual: NDArray[np.floating]
 
 
 def descend(
@@ -69,13 +59,13 @@ def output_error(logits: NDArray[np.float64], label: NDArray[np.int64]) -> NDArr
     return error
 
 
-def sent_back(feature: NDArray[np.float64], decoder: NDArray[np.float64]) -> SentBack:
-    """What one decoder (token, next token) sends back to attention for each class."""
+def sent_back(feature: NDArray[np.float64], decoder: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much of each class's feature one decoder (token, next token) sends back to attention for
+    each class: g_n = Y (e_n - alpha_n) by least squares (class, class).
+    """
     error = output_error(feature @ decoder, np.arange(len(feature)))
     g = error @ decoder.T
-    weights = np.linalg.lstsq(feature.T, g.T, rcond=None)[0].T
-    rest = np.linalg.norm(g - weights @ feature, axis=1) / np.linalg.norm(g, axis=1)
-    return SentBack(weights, rest)
+    return np.linalg.lstsq(feature.T, g.T, rcond=None)[0].T
 
 
 def in_turn(n_rounds: int, n_classes: int) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from scipy.special import exprel
 
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.experiments.scan_and_snap.plain_coupling import unequal_classes
+from saccade.experiments.scan_and_snap.coupling import unequal_classes
 from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, growth, one_common_token
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
