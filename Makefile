@@ -7,15 +7,15 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
 
-.PHONY: reproduce test checks tests quick attack mutants zoo bench browser docs tables package clean
+.PHONY: reproduce test checks tests oldest quick attack mutants zoo bench browser docs tables package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
 	$(BIN)/saccade reproduce --out $(OUT)
 
-# Checks run beside the tests.
+# Checks run beside the tests, and so do few tests with the oldest versions: most of that is waiting for the registry.
 test: .venv/test browser
-	@$(MAKE) --no-print-directory -j 2 checks tests
+	@$(MAKE) --no-print-directory -j 3 checks tests oldest
 
 checks: .venv/test
 	$(BIN)/ruff check .
@@ -57,6 +57,9 @@ browser:
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } \
 	|| command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| echo "no Chromium was found and none could be installed: the browser tests will be skipped"
+
+oldest: .venv/test
+	nice $(BIN)/python -m tools.package --oldest
 
 # Wheel and sdist in clean environments, with the oldest versions we say we support and the newest there are.
 package: .venv/test

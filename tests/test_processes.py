@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+import subprocess
 import sys
 import time
 
@@ -48,6 +49,13 @@ def test_runs_of_a_job_stay_in_the_process_of_the_job():
         worker.close()
     assert own != os.getpid()
     assert of_runs == [own] * 3
+
+
+def test_a_share_of_memory_above_a_hard_limit_is_that_limit():
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (6 * 10**9,) * 2)"
+    code = f"{limited}; from saccade.processes import Worker; print(Worker(8 * 10**9).answer(pow, 2, 3))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("8\n", "")
 
 
 def fresh_pages(n_rounds: int) -> int:

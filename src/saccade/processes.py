@@ -262,7 +262,9 @@ def main(descriptor: int, memory: int) -> None:
     """The process: answer jobs until the pipe closes."""
     _end_with_parent()
     if memory:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        allowed = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
     pipe = Connection(descriptor)
     with suppress(
         EOFError, OSError

@@ -612,3 +612,9 @@ def test_rates_that_leave_no_numbers_are_not_trusted(weather):
     )
     assert np.isfinite(wild.gain_path).all()
     assert "nan" not in page(wild)
+
+
+def test_too_many_classes_for_a_forecast_are_refused_with_their_size():
+    many = saccade.SequenceClasses(np.full((3200, 2), 0.5))
+    with pytest.raises(InputError, match=r"3,200 classes over 3,203 tokens .* takes 0\.1 GB"):
+        forecast(many)

@@ -35,7 +35,7 @@ from saccade import (
     write_report,
 )
 from saccade.cli import main
-from saccade.experiments.identity import user_files
+from saccade.identity import user_files
 from saccade.records import checksums, expansion, store, writing
 from saccade.records.checksums import damage, damaged_files, file_hash, seal, stranger
 from saccade.records.json_files import write_json
@@ -301,6 +301,26 @@ def test_how_a_record_was_packed_elsewhere_is_not_kept(tmp_path):
     assert same_bits(load_record(tmp_path / "r.zarr"), numbered(1))
 
 
+@pytest.mark.parametrize("name", ["head/0", "head\\0", ".zattrs", ".", "x\0y", 3])
+@pytest.mark.parametrize("place", ["data_vars", "coords"])
+def test_a_name_that_zarr_would_lose_is_refused(tmp_path, monkeypatch, name, place):
+    record = xr.Dataset(**{place: {name: ("time", [1.0, 2.0])}})
+    with pytest.raises(InputError, match="cannot save the variable"):
+        save_record(record, tmp_path / "r.zarr")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_was_written_is_read_back_before_it_counts(tmp_path, monkeypatch):
+    save_record(numbered(1), tmp_path / "r.zarr")
+    structured = np.array([(1, 2.0)], dtype=[("step", int), ("loss", float)])
+    with pytest.raises(InputError, match="'pair'"):
+        save_record(xr.Dataset({"pair": ("time", structured)}), tmp_path / "r.zarr")
+    monkeypatch.setattr(store, "_check_names", lambda record: None)
+    with pytest.raises(InputError, match="'head/0' is not in its files as it was given"):
+        save_record(xr.Dataset({"head/0": ("time", [1.0])}), tmp_path / "r.zarr")
+    assert same_bits(load_record(tmp_path / "r.zarr"), numbered(1))
+
+
 def test_folders_on_the_way_are_made(small, tmp_path):
     save_record(small, tmp_path / "a" / "b" / "r.zarr")
     assert same_bits(load_record(tmp_path / "a" / "b" / "r.zarr"), small)
@@ -493,10 +513,10 @@ class Settings:
 def written_result(
     folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: Any
 ) -> None:
-    contents = user_files(settings, options.get("file", ""))
-    with store.result_folder(folder, settings, contents=contents, **options) as unfinished:
+    files = user_files(settings)
+    with store.result_folder(folder, settings, files=files, **options) as unfinished:
         about = with_settings(xr.Dataset(attrs=options), settings).attrs | {
-            "contents": json.dumps(contents)
+            "computation": json.dumps(files)
         }
         write_json(unfinished / "about.json", about)
         write_json(unfinished / "claims.json", claims)

@@ -425,13 +425,12 @@ EXCEPTIONS = {
         "records/observation_log.py",
         "_on_disk",
     ): "room for numbers that do not fit into memory, in a file without a name",
-    ("report/style.py", "save_figure"): "into files of the writer's",
+    ("report/style.py", "write_drawn"): "into memory",
     (
         "sweeps/folder.py",
         "SweepFolder._add_line",
     ): "a line more in a manifest, with its checksum; half a line is cut off",
     ("sweeps/folder.py", "SweepFolder.writing"): "the lock of a sweep, which holds nothing",
-    ("report/column.py", "write_figure"): "into a file of the writer's",
     ("sweeps/gathering.py", "write_summary"): "into a file of the writer's",
     ("sweeps/outcome_file.py", "as_bytes"): "into memory",
 }

@@ -10,8 +10,9 @@ import pytest
 from matplotlib import rc_context
 
 from saccade import InputError
-from saccade.report.column import inches, write_figure
+from saccade.report.column import FORMATS, inches, write_figure
 from tests.cli.calls import called
+from tests.report.test_style import no_room
 
 
 def size(svg: str) -> tuple[float, float]:
@@ -54,6 +55,30 @@ def test_a_pdf_comes_from_the_command_line(results, tmp_path, monkeypatch):
     )
     assert (code, out) == (0, "figure: descent.pdf\n")
     assert (tmp_path / "descent.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_only_a_figure_that_saccade_drew_is_replaced_unless_the_file_was_named(
+    results, tmp_path, monkeypatch, form
+):
+    monkeypatch.chdir(tmp_path)
+    command = ("figure", str(results / "descent"), "--format", form)
+    file = tmp_path / f"descent.{form}"
+    file.write_text("my own plot")
+    code, _, err = called(*command)
+    assert (code, file.read_text()) == (2, "my own plot")
+    assert f"descent.{form} exists, and `saccade figure` did not draw it" in err
+    assert called(*command, "--out", str(file))[0] == 0
+    assert called(*command, "--width", "3in") == (0, f"figure: descent.{form}\n", "")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_full_disk_is_a_sentence_and_leaves_the_figure_that_was_there(results, tmp_path, form):
+    file = write_figure(results / "descent", tmp_path / f"d.{form}")
+    before = file.read_bytes()
+    with no_room(4096), pytest.raises(InputError, match=r"cannot write .*too large"):
+        write_figure(results / "descent", file)
+    assert (file.read_bytes(), len(list(tmp_path.iterdir()))) == (before, 1)
 
 
 @pytest.mark.parametrize(

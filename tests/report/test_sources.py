@@ -23,6 +23,7 @@ from saccade.report.page_data import json_text
 from saccade.report.sources import result_of_record, results_of
 from saccade.report.specs import figures
 from tests.browser import expect
+from tests.cli.calls import called
 from tests.report.made_results import THEOREM_4, written
 from tests.report.watched_records import watched_record
 
@@ -196,6 +197,20 @@ def test_a_page_that_is_not_ours_is_not_written_over(results, tmp_path):
     (tmp_path / "report.html").unlink()
     for _ in range(2):
         assert write_page(tmp_path) == tmp_path / "report.html"
+
+
+def test_a_page_that_nobody_named_replaces_only_one_of_saccade(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mine = "<title>a thesis</title>"
+    Path("report.html").write_text(mine)
+    for _ in range(2):
+        assert write_report(results / "growth") == Path("saccade-report.html")
+    assert called("report", results / "growth")[1] == "report: saccade-report.html\n"
+    Path("saccade-report.html").write_text(mine)
+    with pytest.raises(InputError, match=r"report\.html and saccade-report\.html"):
+        write_report(results / "growth")
+    assert {file.read_text() for file in tmp_path.iterdir()} == {mine}
+    assert write_report(results / "growth", "report.html") == Path("report.html")
 
 
 def test_files_that_are_not_listed_are_neither_shown_nor_waited_for(results, tmp_path):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -14,18 +18,23 @@ from saccade.report.style import save_figure
 _BARS = Bars("bars", "place", "height", ["first", "second"], {"a": [1.0, 2.0], "b": [3.0, 1.0]})
 
 
-def test_a_figure_that_cannot_be_written_leaves_the_one_that_was_there(tmp_path, monkeypatch):
+@contextmanager
+def no_room(n_bytes: int) -> Iterator[None]:
+    """No file can become longer, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_figure_that_cannot_be_written_leaves_the_one_that_was_there(tmp_path):
     figure = Figure(figsize=(2, 1), layout="constrained")
     save_figure(figure, tmp_path / "figure")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(before) == {"figure.svg", "figure.png"}
-
-    def full_disk(file, **options):
-        file.write(b"half a fig")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(figure, "savefig", full_disk)
-    with pytest.raises(InputError, match="No space"):
+    with no_room(100), pytest.raises(InputError, match="cannot write"):
         save_figure(figure, tmp_path / "figure")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

@@ -24,6 +24,7 @@ import saccade
 from saccade.cli import main
 from saccade.errors import InputError
 from saccade.experiments import experiment
+from saccade.identity import computation
 from saccade.sweeps import cluster
 from saccade.sweeps.outcome_file import FINISHED
 from saccade.sweeps.units import unit_of
@@ -362,14 +363,16 @@ def test_without_a_scheduler_there_is_one_sentence(
         assert sentence.startswith(f"saccade: no Dask scheduler answers at '{wrong}'")
 
 
-def test_a_worker_with_other_code_is_refused(
+def test_a_worker_with_other_code_or_another_engine_is_refused(
     tmp_path: Path, two_workers: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unit = unit_of(NAME, {"run": experiment(NAME).settings()}, None, None)
-    with pytest.raises(InputError, match="another version of Saccade"):
-        cluster._remote(unit, None, "0" * 20)
-    monkeypatch.setattr(cluster, "code_version", lambda module: "0" * 20)
-    with pytest.raises(InputError, match="another version of Saccade"):
+    other = computation() | {"compiled C": "other instructions"}
+    refusal = "compiled C: 'other instructions' on your machine, .* there"
+    with pytest.raises(InputError, match=refusal):
+        cluster._remote(unit, None, other)
+    monkeypatch.setattr(cluster, "computation", lambda own: other)
+    with pytest.raises(InputError, match=refusal):
         saccade.sweep(NAME, {"overlap_constant": [1.0]}, out=tmp_path, cluster=two_workers.address)
 
 

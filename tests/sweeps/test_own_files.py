@@ -13,7 +13,7 @@ import pytest
 import saccade
 from saccade.cli import main
 from saccade.errors import InputError
-from saccade.experiments import experiment, identity
+from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
 from saccade.report.sources import results_of
 from saccade.sweeps.execution import execute
@@ -84,15 +84,11 @@ def test_one_process_finds_what_others_find(mine: Path) -> None:
         ).all()
 
 
-def test_another_file_is_another_run_but_another_place_or_comment_is_not(
-    mine: Path, tmp_path: Path
-) -> None:
+def test_another_file_is_another_run_but_another_place_is_not(mine: Path, tmp_path: Path) -> None:
     first = _runs(mine)
     (tmp_path / "moved").mkdir()
     moved = shutil.copy(mine, tmp_path / "moved" / mine.name)
     assert _runs(moved) == first
-    mine.write_text("# A comment.\n" + TEXT)
-    assert _runs(mine) == first
     mine.write_text(TEXT.replace("n_times=5", "n_times=6"))
     assert not set(_runs(mine)) & set(first)
     assert (
@@ -100,21 +96,48 @@ def test_another_file_is_another_run_but_another_place_or_comment_is_not(
     )  # the start, and the six samples of the edited file
 
 
-def test_what_a_file_uses_of_saccade_is_part_of_its_runs(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_file_imports_is_part_of_its_runs(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever way it is imported."""
-    aliased = TEXT.replace("SequenceClasses, reduced_flow", "SequenceClasses").replace(
-        "return reduced_flow", "return sc.reduced_flow"
-    )
-    mine.write_text("import saccade as sc\n" + aliased)
-    before = _runs(mine)
-    monkeypatch.setitem(saccade._PUBLIC, "reduced_flow", "saccade.errors")
-    identity._code_version.cache_clear()
-    without = _runs(mine)
-    monkeypatch.undo()
-    identity._code_version.cache_clear()
-    assert not set(before) & set(without)
+    """Also through another file, inside a function, and any file of a package."""
+    library = tmp_path / "library"
+    (library / "speeds").mkdir(parents=True)
+    files = [
+        library / "rates.py",
+        library / "speeds" / "__init__.py",
+        library / "speeds" / "deep.py",
+    ]
+    for file, content in zip(files, ("import speeds.deep", "", "SPEED = 1.0"), strict=True):
+        file.write_text(content)
+    monkeypatch.syspath_prepend(library)
+    mine.write_text(TEXT.replace("    task = ", "    import rates\n\n    task = "))
+    found = [_runs(mine)]
+    for file in files:
+        file.write_text(file.read_text() + "\nOTHER = 2.0\n")
+        found.append(_runs(mine))
+    assert len({tuple(runs) for runs in found}) == 4
+
+
+def test_a_swept_text_that_was_rewritten_is_another_run(
+    mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command computes it, and verify goes by the text that the runs had."""
+    mine.write_text(TEXT.replace("    t1: float", '    text: str = ""\n    t1: float'))
+    texts = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    for text in texts:
+        text.write_text("all is well. " * 99)
+    asked = ["sweep", "types.py", "--setting", "t1=10", "--workers", "1", "--json"]
+    asked += ["--over", "text=one.txt,two.txt"]
+    assert main(asked) == 0
+    texts[1].write_text("all is hell. " * 99)
+    folder = tmp_path / "results" / "sweeps" / "common-tokens-fall"
+    assert main(["verify", str(folder)]) == 0
+    capsys.readouterr()
+    assert main(["sweep", "--status", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == 1
+    assert main(asked) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["finished"], counts["of other settings or code"]) == (2, 1)
 
 
 def test_a_damaged_result_of_a_file_is_run_again_from_anywhere(
@@ -185,7 +208,7 @@ def test_a_file_that_only_a_folder_names_is_never_run(
     assert (
         main(["verify", str(sweep), "--repair", "--file", "types.py"]) == 2
     )  # run, since it is named, and found to be another
-    assert "the code is not what it was" in capsys.readouterr().err
+    assert "what these numbers depend on has changed (types.py: " in capsys.readouterr().err
     assert Path("ran").exists()
     mine.write_text(TEXT)
     assert main(["verify", "results", "--repair", "--file", "types.py"]) == 0
@@ -258,7 +281,7 @@ def test_a_broken_file_is_one_sentence(
         (
             "    t1: float",
             "    texts: int = 3\n    t1: float",
-            r"what .*types.py gives cannot be used: TypeError",
+            r"the corpus '3' is not known",
         ),
         (
             "yield case.in_order",

@@ -9,7 +9,6 @@ generator needs to be kept.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from saccade import __version__
 from saccade.errors import InputError, shortened
+from saccade.identity import computation, digest
 from saccade.places import user_cache
 from saccade.records.checksums import damage, seal, sealed_folder
 from saccade.records.json_files import json_ready, read_json, write_json
@@ -47,15 +46,11 @@ def resumed_from(resumable: bool, *run: Any) -> Path | None:
     """A folder in the user's cache that is named by all that a run is made of; None for one that is
     not to be resumed.
 
-    A run that is finished is read from there, not trained again. Another version of Saccade has
-    folders of its own; to train anew with the same one, delete `~/.cache/saccade/training`.
+    A run that is finished is read from there, not trained again. Other code has folders of its own;
+    to train with the same code again, delete `~/.cache/saccade/training`.
     """
     cache = user_cache("training") if resumable else None
-    return (
-        None
-        if cache is None
-        else cache / hashlib.sha256(repr((__version__, run)).encode()).hexdigest()[:16]
-    )
+    return None if cache is None else cache / digest([computation(), repr(run)])[:16]
 
 
 def checkpoint_steps(looks: np.ndarray) -> set[int]:

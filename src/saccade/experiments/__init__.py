@@ -19,13 +19,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
 from saccade.theory.papers import PAPERS
-
-if TYPE_CHECKING:
-    from saccade.lab.protocol import Experiment
 
 
 class Entry(NamedTuple):

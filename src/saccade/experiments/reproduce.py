@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
-from saccade.experiments.identity import result_identity, user_files
+from saccade.identity import computation, user_files
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.lab.protocol import Experiment, Progress, run_experiment, silent
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -42,16 +42,13 @@ def reproduce(
         told.pop("file"),
     )
     with _own_mistakes(own):
-        contents = user_files(
-            settings, own
-        )  # before the work, while code, tables and texts are what will be used
+        files = user_files(settings, own)  # before the work, while they are what will be used
     with (
         _own_mistakes(own),
         _values_first(asked, settings),
-        result_folder(folder, settings, file=own, contents=contents, replace=replace) as unfinished,
+        result_folder(folder, settings, file=own, files=files, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
-        _find_texts(settings)
-        identity = result_identity(asked.name, settings, contents)
+        parts = computation() | files
         result = run_experiment(asked, settings, on_progress)
         record = result.record
         if asked.full is not None:
@@ -62,7 +59,7 @@ def reproduce(
                 if settings == asked.full
                 else "own"
             )
-        record.attrs["contents"] = json.dumps(contents)
+        record.attrs["computation"] = json.dumps(parts)
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         as_designed = asked.name in SYNTHETIC and settings == asked.settings()
@@ -71,7 +68,7 @@ def reproduce(
         if not result.answer and settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        result.write(unfinished, told | {"command": by, "identity": identity})
+        result.write(unfinished, told | {"command": by})
     return outcome
 
 

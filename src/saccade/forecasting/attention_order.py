@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from saccade import laboratory
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.errors import InputError
 from saccade.observe.fits import half_way_time
 from saccade.observe.measures import class_attention
 from saccade.theory import scan_and_snap as theory
@@ -33,6 +34,8 @@ Array = NDArray[np.float64]
 _BEYOND = 2.0
 _N_TIMES = 120
 _TIE = 1e-9  # probabilities read from a file count as equal
+# Of P(token | class). The flow holds about ten arrays of this size, 1 GB in all, and takes minutes.
+_MOST_ENTRIES = 10_000_000
 _LEAST_VOCABULARY = 4  # below it the exponent of the late regime does not exist
 
 
@@ -52,6 +55,14 @@ def attention_order(
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> dict[str, Any]:
     """Variables of the record."""
+    n_entries = classes.token_prob.size
+    if n_entries > _MOST_ENTRIES:
+        raise InputError(
+            f"{classes.n_classes:,} classes over {classes.n_vocab:,} tokens are too many for a "
+            f"forecast: their table of {n_entries:,} probabilities takes {n_entries * 8e-9:.1f} GB, "
+            f"and at most {_MOST_ENTRIES:,} are possible. Each class adds the token it predicts to "
+            "the vocabulary, so leave out or join rare classes."
+        )
     times = clock(classes, lr_decoder=lr_decoder)
     horizon = float(_BEYOND * np.median(times.snap) if steps is None else steps)
     path = laboratory.flow(

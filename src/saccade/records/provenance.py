@@ -7,6 +7,9 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from saccade import __version__
+from saccade.compiled import compiled_code
+
 _OF_EXTRAS = (
     "transformers",
     "safetensors",
@@ -26,7 +29,6 @@ _SETTINGS = (
     "CUDA_VISIBLE_DEVICES",
 )
 _PACKAGES = (
-    "saccade",
     "jax",
     "jaxlib",
     "optax",
@@ -47,8 +49,9 @@ def provenance() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": str(os.cpu_count()),
+        "compiled_c": compiled_code(),
     }
-    return machine | versions
+    return machine | {"version_saccade": __version__} | versions
 
 
 def environment() -> dict[str, str]:

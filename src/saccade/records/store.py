@@ -10,6 +10,7 @@ listed is never read.
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 CLAIMS = "claims.json"
 _PARTS = ("record.zarr", "dataset.zarr")  # of a result, a watched run, a sweep
 _METADATA = ".zmetadata"
+_NAME = re.compile(r"[^./\\\0\ud800-\udfff][^/\\\0\ud800-\udfff]*")  # of a folder for a variable
 _ARRAY = {"shape": [int], "chunks": [int], "dtype": str, "compressor": object, "filters": object}
 _BLOSC, _TEXTS = (
     "blosc",
@@ -64,10 +66,34 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
         raise InputError(
             f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}."
         )
+    _check_names(record)
     with sealed_folder(Path(path)) as folder:
         _write_zarr(record.drop_encoding(), folder)
+        _check_written(record, folder)
         if told:
             write_json(folder / CLAIMS, [claim.as_dict() for claim in told])
+
+
+def _check_names(record: xr.Dataset) -> None:
+    """Each variable becomes a folder of its name; Zarr takes a slash in it for a folder within."""
+    for name in record.variables:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError(
+                f"cannot save the variable {shortened(name)}: its name becomes that of a folder, so "
+                "it must be a text without slashes that does not begin with a dot. Rename it."
+            )
+
+
+def _check_written(record: xr.Dataset, folder: Path) -> None:
+    """Read back what the files say they hold: the variables of the record, each in its shape."""
+    arrays = _arrays((folder / _METADATA).read_bytes())
+    # A reader finds the arrays of the group itself, and none of the groups within.
+    found = {name: about["shape"] for name, about in arrays.items() if "/" not in name}
+    wanted = {str(name): [*variable.shape] for name, variable in record.variables.items()}
+    if wrong := [name for name in found | wanted if found.get(name) != wanted.get(name)]:
+        raise InputError(
+            f"cannot save the record: {wrong[0]!r} is not in its files as it was given."
+        )
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
@@ -135,7 +161,7 @@ def result_folder(
     settings: Any,
     *,
     file: str = "",
-    contents: Mapping[str, str] = _NO_FILES,
+    files: Mapping[str, str] = _NO_FILES,
     replace: bool = False,
 ) -> Iterator[Path]:
     """A folder for the result of an experiment, whole when the block ends, with checksums of all
@@ -145,17 +171,17 @@ def result_folder(
     of the same user's files (name -> hash) gives way; another one only if `replace` says so.
     """
     if not replace:
-        check_same_settings(path, settings, file, contents)
+        check_same_settings(path, settings, file, files)
     with sealed_folder(path) as folder:
         yield folder
         if not replace:
             check_same_settings(
-                path, settings, file, contents
+                path, settings, file, files
             )  # again: another process may have put a result there meanwhile
 
 
 def check_same_settings(
-    folder: Path, settings: Any, file: str = "", contents: Mapping[str, str] = _NO_FILES
+    folder: Path, settings: Any, file: str = "", files: Mapping[str, str] = _NO_FILES
 ) -> None:
     """An error that says what differs, if there is a result of other settings, of another file, or
     of files that have changed.
@@ -174,10 +200,10 @@ def check_same_settings(
             for name in now
             if then.get(name) != now[name]
         ]
-        held = parsed_json(about.get("contents", "{}"))
+        held = parsed_json(about.get("computation", "{}"))
         changed += [
             f"{name} has changed"
-            for name, content in contents.items()
+            for name, content in files.items()
             if held.get(name, content) != content
         ]
         if not changed:

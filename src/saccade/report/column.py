@@ -14,11 +14,13 @@ from pathlib import Path
 from matplotlib import rc_context
 
 from saccade.errors import InputError, checked_choice
-from saccade.records.writing import whole_file
+from saccade.records.json_files import regular_file
 from saccade.report.drawn import draw_panels
 from saccade.report.sources import results_of
+from saccade.report.style import write_drawn
 
 FORMATS = ("pdf", "svg", "png", "eps")
+_OURS = "drawn by the command `saccade figure`"  # in every figure, where its format names a program
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
 _WIDTHS = (1.0, 40.0)  # inches
 _PLACES = (
@@ -52,9 +54,18 @@ def write_figure(
         {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "saccade"}
     ):  # letters stay letters
         figure = draw_panels([chosen], inches(width))
-        with whole_file(out) as file:
-            figure.savefig(file, format=form, dpi=300)
+        key = "Software" if form == "png" else "Creator"
+        write_drawn(figure, out, dpi=300, metadata={key: _OURS})
     return out
+
+
+def is_figure(file: Path) -> bool:
+    """Whether `write_figure` drew a file: it can be drawn again."""
+    try:
+        with regular_file(file) as content:
+            return _OURS.encode() in content.read()
+    except (OSError, InputError):
+        return False
 
 
 def folder_of(source: str | Path) -> Path:

@@ -73,15 +73,17 @@ _TABLE = '<div class="table-place"></div>'
 
 def write_report(
     sources: Sequence[str | Path] | str | Path,
-    out: str | Path = "report.html",
+    out: str | Path | None = None,
     tell: Callable[[str], object] = warnings.warn,
 ) -> Path:
     """Write one page about all `sources` to the file `out` and return its path; `tell` is called
     with whatever cannot be read.
+
+    Without `out` it is `report.html` in this folder, or `saccade-report.html` if somebody else's
+    page has that name.
     """
-    return _written(
-        results_of([sources] if isinstance(sources, str | Path) else list(sources)), Path(out), tell
-    )
+    results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
+    return _written(results, _free_page(Path()) if out is None else Path(out), tell)
 
 
 def _written(results: list[Result], out: Path, tell: Callable[[str], object]) -> Path:
@@ -100,10 +102,16 @@ def write_page(
     """Write OUT/report.html from every result in OUT, or these, and return its path; beside a page
     of that name that is not ours, another.
     """
-    page, other = (Path(out) / name for name in _NAMES)
-    is_free = not page.is_file() or is_page(page)  # what is no file is refused by the writer
-    return _written(
-        results_of([out]) if results is None else results, page if is_free else other, tell
+    return _written(results_of([out]) if results is None else results, _free_page(Path(out)), tell)
+
+
+def _free_page(folder: Path) -> Path:
+    for page in (folder / name for name in _NAMES):
+        if not page.is_file() or is_page(page):  # what is no file is refused by the writer
+            return page
+    raise InputError(
+        f"cannot write the report: Saccade did not write {' and '.join(_NAMES)} in {folder}; "
+        "move one of them away, or name a file."
     )
 
 

@@ -4,6 +4,7 @@ state.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,13 +88,17 @@ def save_figure(figure: Figure, stem: Path) -> None:
     ):  # once for both files: Matplotlib would find all places and draw unseen before each
         engine.execute(figure)
         figure.set_layout_engine(None)
-    with (
-        rc_context({"svg.hashsalt": "saccade"}),
-        whole_file(stem.with_suffix(".svg")) as file,
-    ):  # its identifiers are random otherwise
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    with whole_file(stem.with_suffix(".png")) as file:
-        figure.savefig(file, format="png", dpi=150)
+    with rc_context({"svg.hashsalt": "saccade"}):  # its identifiers are random otherwise
+        write_drawn(figure, stem.with_suffix(".svg"), metadata={"Date": None})
+    write_drawn(figure, stem.with_suffix(".png"), dpi=150)
+
+
+def write_drawn(figure: Figure, path: Path, **options: Any) -> None:
+    """In the format that the name of the file tells."""
+    drawn = io.BytesIO()  # first, since Matplotlib's writers hide the error of a full disk
+    figure.savefig(drawn, format=path.suffix.lower().removeprefix("."), **options)
+    with whole_file(path) as file:
+        file.write(drawn.getbuffer())
 
 
 def _place_ticks_once(axis: Any) -> None:

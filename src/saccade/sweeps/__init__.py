@@ -5,7 +5,6 @@ resumable.
 |-------------------|--------------------------------------------------------------------------------|
 | `axes.py`         | what is swept: `lr_attention=0.5,1,2`, `ratio=1..10:log8`                      |
 | `grid.py`         | every run of a sweep: its settings, its place on the axes, its identity        |
-| `identity.py`     | what a run is, as a hash: experiment, settings, and the code behind its numbers|
 | `asked.py`        | what was asked for in a folder, read without running anything                  |
 | `units.py`        | runs that are computed together in one call                                    |
 | `execution.py`    | one unit computed, whatever comes of it                                        |

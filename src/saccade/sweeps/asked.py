@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import InputError, shortened
-from saccade.experiments import experiment, module_of, own_file
-from saccade.experiments.identity import code_version, digest, identities
+from saccade.experiments import experiment, own_file
+from saccade.identity import computation, contents, differences, digest, identities
 from saccade.records.json_files import json_ready, read_sealed, write_sealed
 from saccade.records.schema import restored_settings
 from saccade.records.store import OtherResultError
 from saccade.records.writing import CHECKSUMS
 from saccade.sweeps.axes import Axis, axes_of
-from saccade.sweeps.grid import MOST_RUNS, Grid, places
+from saccade.sweeps.grid import MOST_RUNS, Grid, named, places
 
 FILE = "sweep.json"
-_SHAPE = dict.fromkeys(("name", "file", "code", "texts", "runs"), str) | {
+_SHAPE = dict.fromkeys(("name", "file", "runs"), str) | {
     "config": dict,
+    "computation": {str: str},
+    "contents": {str: str},
     "axes": [{"settings": [str], "values": [list]}],
     "keep": object,
     "show": object,
@@ -43,9 +45,9 @@ class Asked:
     axes: tuple[Axis, ...]
     keep: tuple[str, ...] | None
     show: str | None
-    code: str
-    texts: str
-    runs: str  # hash of the identities of all runs: what else they depend on, such as files that settings name, may have changed
+    computation: dict[str, str]
+    contents: dict[str, str]  # of files that settings name
+    runs: str  # hash of the identities of all runs
 
     @classmethod
     def of(cls, grid: Grid, show: str | None = None) -> Asked:
@@ -58,8 +60,8 @@ class Asked:
             grid.axes,
             grid.keep,
             show,
-            grid.code,
-            grid.texts,
+            grid.computation,
+            grid.contents,
             runs,
         )
 
@@ -106,32 +108,27 @@ class Asked:
         if then != now:
             raise InputError(f"{folder} holds a sweep of {then}; give {now} another folder.")
         if not any_runs and before.runs != self.runs and (folder / CHECKSUMS).exists():
-            earlier = replace(before, texts=self.texts).identities(
-                self.code
-            )  # as for a single result, only settings count
-            check_held(folder, earlier, wanted)
+            check_held(folder, before.identities_by(self), wanted)  # only settings count
         write_sealed(folder / FILE, json_ready(asdict(self), str))
 
-    def code_now(self) -> str:
-        """Hash of the code as it is now, which is read and not run."""
-        try:
-            return code_version(module_of(self.file or self.name))
-        except InputError:
-            raise
-        except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
-            raise InputError(
-                f"{shortened(self.file)} cannot be read: {shortened(error)}."
-            ) from None
+    def now(self) -> Asked:
+        """With code and files as they are now, which are read and not run."""
+        files = contents(named(self.config, self.axes))
+        return replace(self, computation=computation(self.file), contents=files)
 
-    def identities(self, code: str | None = None) -> list[str]:
-        """Of all runs, by the code that was there then or by another."""
-        identity = identities(
-            self.name, self.config, f"{self.code if code is None else code} {self.keep}{self.texts}"
-        )
-        found = [identity(changed) for _, changed in places(self.axes)]
-        if code is None and digest(found) != self.runs:
+    def identities_by(self, other: Asked) -> list[str]:
+        """Of all runs, by the code and the files of another."""
+        code = [other.computation, self.keep]
+        files = self.contents | other.contents
+        identity = identities(self.name, self.config, code, files)
+        return [identity(changed) for _, changed in places(self.axes)]
+
+    def identities(self) -> list[str]:
+        """Of all runs, as they were."""
+        found = self.identities_by(self)
+        if digest(found) != self.runs:
             raise InputError(
-                f"its runs are not those that {FILE} was written for: files that its settings name have changed."
+                f"its runs are not those that {FILE} was written for: another version of Saccade wrote it."
             )
         return found
 
@@ -148,11 +145,11 @@ class Asked:
         config: Any = restored_settings(self.config, experiment(name).settings)
         over = {"/".join(axis.settings): _values(axis) for axis in self.axes}
         grid = Grid(name, config, tuple(axes_of(over, config)), self.keep)
-        if digest([run.identity for run in grid.runs]) != self.runs:
-            what = "the code" if grid.code != self.code else "a file that the settings name"
+        then, now = self.computation | self.contents, grid.computation | grid.contents
+        if changed := differences(then, now):
             raise InputError(
-                f"{what} is not what it was when these runs were made, so none of them can be made again. Nothing was changed. "
-                "Go back to it and repair then, or give the whole `saccade sweep` command again to run everything anew."
+                f"cannot repair: what these numbers depend on has changed ({changed}). Nothing was written. "
+                "Repair where it is unchanged, or give the whole `saccade sweep` command again to compute every run."
             )
         return grid
 

@@ -23,8 +23,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from saccade.errors import InputError
-from saccade.experiments import module_of
-from saccade.experiments.identity import code_version
+from saccade.experiments import own_file
+from saccade.identity import computation, differences
 from saccade.processes import Worker
 from saccade.sweeps.execution import unfinished
 from saccade.sweeps.outcome_file import FAILED, Outcome
@@ -221,7 +221,7 @@ class _Threads:
 
 
 def _sent(client: Any, unit: Unit, memory: int | None) -> Any:
-    return client.submit(_remote, unit, memory, code_version(module_of(unit.name)), pure=False)
+    return client.submit(_remote, unit, memory, computation(own_file(unit.name)), pure=False)
 
 
 def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
@@ -245,11 +245,12 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
         ) from None
 
 
-def _remote(unit: Unit, memory: int | None, code: str) -> list[Outcome]:
+def _remote(unit: Unit, memory: int | None, code: dict[str, str]) -> list[Outcome]:
     """Computed there: by a process that this thread of the worker keeps."""
-    if code_version(module_of(unit.name)) != code:
+    here = computation(own_file(unit.name))
+    if different := differences(code, here, ("on your machine", "there")):
         raise InputError(
-            "a worker of the cluster has another version of Saccade or of its libraries; install the same versions there."
+            f"a worker of the cluster would compute other numbers ({different}). Install the same there."
         )
     share = _share(memory)
     kept = getattr(_of_thread, "kept", None)

@@ -16,7 +16,7 @@ import tyro
 
 from saccade.errors import InputError, shortened
 from saccade.experiments import EXPERIMENTS
-from saccade.records.json_files import read_json
+from saccade.records.json_files import parsed_json, read_json
 from saccade.records.observation_log import OBSERVATIONS
 from saccade.records.schema import settings_of
 from saccade.records.writing import recover
@@ -36,9 +36,8 @@ _OF_WATCHED = (
     "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
 )
 _OTHER_CODE = (
-    "the code, a library or a file that its settings name is not known to be what it was when this result was made, so other "
-    "numbers might replace it. Nothing was changed. To make it anew, run `saccade {command} "
-    "--out elsewhere`, or with --replace to write over this one."
+    "what its numbers depend on has changed ({changed}). Nothing was written. "
+    "Run `saccade {command} --out elsewhere`, or with --replace to write over this one."
 )
 _OTHER = "of other settings or code"
 _MOST_REASONS = 5
@@ -280,8 +279,8 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
 def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[str, str]:
     """Run the experiments of damaged records again; for each, why that cannot be, or nothing."""
     from saccade.experiments import experiment, own_file
-    from saccade.experiments.identity import result_identity, user_files
     from saccade.experiments.reproduce import reproduce
+    from saccade.identity import computation, differences, user_files
     from saccade.records.checksums import damaged_files
     from saccade.records.writing import CHECKSUMS
 
@@ -304,14 +303,15 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
                 raise InputError(f"{named} defines {experiment(name).name}.")
             config: Any = settings_of(about, experiment(name).settings)
             own = name if about.get("file") else ""
-            if about.get("identity") != result_identity(
-                folder.name, config, user_files(config, own)
-            ):
+            then = parsed_json(about.get("computation", "{}"))
+            if changed := differences(then, computation() | user_files(config, own)):
                 is_default = not about.get("file") and config == experiment(name).settings()
                 command = (
                     f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
                 )
-                raise InputError(_OTHER_CODE.format(command=command))
+                raise InputError(
+                    _OTHER_CODE.format(changed=changed if then else "unknown", command=command)
+                )
             with progress(folder.name) as on_progress:
                 reproduce(name, folder.parent, config, str(about.get("command", "")), on_progress)
             found[record] = ""
@@ -373,7 +373,7 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
             "Run the sweep's command again: it uses all intact files of runs."
         )
     asked = Asked.read(folder.path)
-    runs = asked.identities(asked.code_now())
+    runs = asked.identities_by(asked.now())
     counts = _counts(runs, folder)
     if as_json:
         print(

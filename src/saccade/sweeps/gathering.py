@@ -179,7 +179,7 @@ def gathered(
         "dynamics": f"sweep of {grid.title}",
         "command": grid.command,
         "config": _settings(grid),
-        "code": grid.code,
+        "computation": json.dumps(grid.computation | grid.contents),
     }
     dataset.attrs |= about | provenance()
     return dataset

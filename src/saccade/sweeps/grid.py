@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, get_type_hints
 
 from saccade.errors import InputError, checked_count, is_list_like
-from saccade.experiments import experiment, module_of, own_file
-from saccade.experiments.identity import code_version, identities, text_version
+from saccade.experiments import experiment, own_file
+from saccade.identity import computation, contents, identities
 from saccade.lab.settings import check_settings, check_values
 from saccade.sweeps.axes import Axis, axes_of, written
 
@@ -116,26 +116,32 @@ class Grid:
         )
 
     @cached_property
-    def code(self) -> str:
-        return code_version(module_of(self.name))
+    def computation(self) -> dict[str, str]:
+        return computation(own_file(self.name))
 
     @cached_property
-    def texts(self) -> str:
-        """Hash of the texts that the settings name; nothing if they name none."""
-        return (
-            text_version(self.config)
-            if hasattr(self.config, "text") or hasattr(self.config, "texts")
-            else ""
-        )
+    def contents(self) -> dict[str, str]:
+        """Of the files that settings name, swept ones too."""
+        return contents(named(vars(self.config), self.axes))
 
     @cached_property
     def runs(self) -> list[Run]:
         """All runs, the last axis fastest."""
-        identity = identities(self.title, vars(self.config), f"{self.code} {self.keep}{self.texts}")
+        code = [self.computation, self.keep]
+        identity = identities(self.title, vars(self.config), code, self.contents)
         return [
             Run(identity(changed), self.config, changed, place)
             for place, changed in places(self.axes)
         ]
+
+
+def named(config: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[tuple[str, Any]]:
+    """Every setting with every value that it has in some run."""
+    swept = {setting for axis in axes for setting in axis.settings}
+    yield from ((setting, value) for setting, value in config.items() if setting not in swept)
+    for axis in axes:
+        for row in axis.values:
+            yield from zip(axis.settings, row, strict=True)
 
 
 def places(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], dict[str, Any]]]:

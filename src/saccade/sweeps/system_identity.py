@@ -18,20 +18,16 @@ from __future__ import annotations
 import dis
 import hashlib
 import importlib.util
-import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property, partial
-from importlib.metadata import packages_distributions
-from pathlib import Path
+from functools import cached_property, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from saccade.errors import InputError, shortened
-from saccade.experiments.identity import digest, library_version, written_code
+from saccade.identity import computation, digest, distributions, is_installed, library_version
 from saccade.later import jax
 from saccade.model.system import System
 
@@ -51,7 +47,7 @@ def system_identity(system: System, *settings: Any) -> str:
     from both.
     """
     try:
-        return digest([written_code(), sys.version_info[:2], _Reached().told((system, *settings))])
+        return digest([computation(), _Reached().told((system, *settings))])
     except RecursionError:
         raise InputError(
             f"{type(system).__name__} holds too much data to be compared with other systems; leave out `out`."
@@ -118,7 +114,7 @@ class _Reached:
             self.told(held) for cell in function.__closure__ or () for held in _contents(cell)
         ]
         code, there = function.__code__, function.__globals__
-        if _is_installed(home := there.get("__name__", "")):
+        if is_installed(home := there.get("__name__", "")):
             return [f"{_named(home)}:{code.co_qualname}", around]
         given = [
             self.told(part)
@@ -138,7 +134,7 @@ class _Reached:
 
     def _global(self, value: Any, code: CodeType) -> Any:
         """Of a module of one's own, what the code may ask of it: the names that it has there."""
-        if not isinstance(value, ModuleType) or _is_installed(value.__name__):
+        if not isinstance(value, ModuleType) or is_installed(value.__name__):
             return self.told(value)
         if (id(value), id(code)) in self._known:
             return "again"
@@ -181,7 +177,7 @@ class _Reached:
         """Anything else: a function in a wrapping of JAX's or Python's, or an object with what it
         holds.
         """
-        of_library = _is_installed(type(value).__module__)
+        of_library = is_installed(type(value).__module__)
         if isinstance(value, cached_property):  # before Python 3.12 it holds a lock
             return self.told(value.func)
         if of_library and (inner := getattr(value, "__wrapped__", None)) is not None:
@@ -236,45 +232,20 @@ def _library(value: Any) -> str | None:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     return (
         f"{_named(module)}:{name}"
-        if isinstance(module, str) and isinstance(name, str) and _is_installed(module)
+        if isinstance(module, str) and isinstance(name, str) and is_installed(module)
         else None
     )
 
 
 def _named(module: str) -> str:
-    return f"{module} {' '.join(map(library_version, _distributions().get(module.partition('.')[0], [])))}"
-
-
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """From modules to what they were installed as."""
-    return packages_distributions()
-
-
-@cache
-def _is_installed(module: str) -> bool:
-    """Whether a module is Saccade's, a library's or Python's own; all else may change from one call
-    to the next.
-    """
-    top = module.partition(".")[0]
-    if top == "saccade" or top in sys.stdlib_module_names:
-        return top != "__main__"
-    try:
-        found = (
-            sys.modules[top].__spec__ if top in sys.modules else importlib.util.find_spec(top)
-        )  # which imports nothing
-    except (ImportError, ValueError):
-        found = None
-    parts = [found.origin, *(found.submodule_search_locations or ())] if found is not None else []
-    places = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-    return any(Path(part).is_relative_to(place) for part in parts if part for place in places)
+    return f"{module} {' '.join(map(library_version, distributions().get(module.partition('.')[0], [])))}"
 
 
 def _imported(module: str) -> Any:
     """A module that code imports when it is called; of an installed one its name is enough, and one
     that is not there is not.
     """
-    if _is_installed(module):
+    if is_installed(module):
         return _named(module)
     try:
         return importlib.import_module(module)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from saccade.experiments import experiment
-from saccade.experiments.identity import digest
+from saccade.identity import digest
 from saccade.records.json_files import json_ready
 from saccade.sweeps.grid import Run
 
