@@ -16,7 +16,7 @@ from tests.patience import PATIENCE
 
 MEDIUM = (
     "run",
-    "syn-medium-entropy",
+    "published-figures",
     "--n-queries",
     "1",
     "3",

@@ -18,17 +18,16 @@ from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
 # Settings so small that a run takes a moment; sizes are those that leave every claim, table and
 # figure something to show.
 TINY = {
-    "syn-small-attention": {"ratios": (1.0,), "batch": 16, "context": 11},
-    "adam-subsets": {"lrs": (0.1, 0.5), "steps": 7, "batch": 16, "context": 11},
-    "syn-medium-entropy": {
+    "published-figures": {
         "n_queries": (1,),
         "lr_attention": (0.5, 1.0),
         "ratios": (1.0,),
         "steps": 7,
         "batch": 16,
         "context": 11,
+        "start_seeds": 2,
     },
-    "momentum-and-start": {"steps": 3},
+    "adam": {"n_rates": 2, "updates": (100,)},
     "relative-gain": {"descent_steps": 3, "steps": 5, "t1": 10.0},
     "attention-fates": {
         "descent_steps": 3,
@@ -226,7 +225,7 @@ def test_a_single_seed_can_be_claimed_tabled_and_drawn(
 
 @pytest.mark.parametrize("seeds", [(), (3, 3), (-1,), (0.5,)])
 def test_a_list_that_names_no_seeds_is_an_error(seeds: tuple) -> None:
-    asked = experiment("syn-small-attention")
+    asked = experiment("published-figures")
     with pytest.raises(InputError, match="seeds"):
         asked.run(asked.settings(seeds=seeds))
     assert checked_seeds((7, 2)) == [7, 2]

@@ -176,7 +176,7 @@ def test_the_last_lines_say_why_the_exit_code_is_1(
     """Also where no claim is a surprise, but one is outside its assumptions without being known to
     be.
     """
-    names = ["growth-figures", "decoder-dynamics"][: len(claims)]
+    names = ["growth-figures", "decoder"][: len(claims)]
     made = [
         Outcome(name, "", tmp_path, POWERS.run(), of, as_designed)
         for name, of in zip(names, claims, strict=True)

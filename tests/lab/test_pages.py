@@ -29,10 +29,9 @@ from tests.experiments.outcomes import OUTCOMES, assert_as_in_the_readme
 
 DOCS = Path(__file__).parents[2] / "docs"
 WITH_ERRATA = (
-    "momentum-and-start",
-    "decoder-dynamics",
-    "speed-control",
-    "backprop-gradient",
+    "published-figures",
+    "decoder",
+    "coupling",
     "attention-fates",
     "relative-gain",
     "scan-then-snap",

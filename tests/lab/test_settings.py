@@ -93,7 +93,7 @@ def test_the_settings_that_an_experiment_is_published_with_are_in_range(name):
 @pytest.mark.parametrize(
     "call",
     [
-        ("decoder-dynamics", "--remark-classes", "-1"),
+        ("decoder", "--longest", "-1"),
         ("attention-fates", "--descent-ratio", "nan"),
         ("attention-fates", "--descent-ratio", "-1"),
         ("four-stages", "--ratios", "0"),

@@ -128,9 +128,9 @@ def published_figures(
     case = lab.case(met("the published settings", not changed)).published
     losses = []
     for step, logged in list(PUBLISHED_LOSS.items())[1:]:
-        loss = float(run.loss.isel(rate=0).sel(time=step).mean("seed"))
+        value = float(run.loss.isel(rate=0).sel(time=step).mean("seed"))
         at = case.but(iteration=step, ratio=1)
-        losses.append(at.near(FIG_4, "loss", loss, logged, relative=0.15))
+        losses.append(at.near(FIG_4, "loss", value, logged, relative=0.15))
     lab.case().published.erratum(
         FIG_4,
         "published loss of Syn-Small at step 0, which is ln M",
@@ -140,6 +140,8 @@ def published_figures(
         within=5e-5,  # its last digit
         sentence="A reader may count 30 tokens; with queries and next tokens there are 34.",
     )
+    loss = run.loss.mean("seed").rename(rate="speed").assign_coords(speed=[1, 10])
+    lab.keep("figure_4_loss", loss, about="loss on Syn-Small, mean over seeds", unit="nats")
     attention = run.attention.mean("seed")
     common = attention.isel(token=small.common).sum("token")
     top = attention.isel(time=-1).argmax("token").values
