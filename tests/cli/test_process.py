@@ -14,9 +14,7 @@ def test_the_process_ends_with_the_exit_code_and_no_traceback():
     code, out, err = finished("-m", "saccade", "list", "--json")
     assert (code, err) == (0, "")
     assert strictly(out)
-    code, out, err = finished(
-        "-m", "saccade", "run", "published-figures", "--lr-attention", "nan"
-    )
+    code, out, err = finished("-m", "saccade", "run", "published-figures", "--lr-attention", "nan")
     assert (code, out) == (2, "")
     assert one_sentence(err), err
 

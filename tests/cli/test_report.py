@@ -128,9 +128,7 @@ def test_leftovers_of_a_killed_process_are_not_in_the_report(medium, tmp_path):
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
     for ending in ("unfinished", "replaced"):
-        copytree(
-            tmp_path / "published-figures", tmp_path / f".published-figures.0123abcd.{ending}"
-        )
+        copytree(tmp_path / "published-figures", tmp_path / f".published-figures.0123abcd.{ending}")
     page = write_page(tmp_path).read_text("utf-8")
     assert page.count('<section class="result"') == 1
 

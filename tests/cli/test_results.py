@@ -11,7 +11,6 @@ import pytest
 
 from saccade import load_record
 from saccade.experiments import finding_of
-from saccade.experiments.scan_and_snap import syn_small_attention
 from saccade.lab.claim import CANNOT_TELL, OUTSIDE, Claim
 from tests.cli.calls import SHORT, called, strictly
 
@@ -35,9 +34,7 @@ def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_th
     assert code == 0
     assert [claim["verdict"] for claim in claims] == [claim["expected"] for claim in claims]
     first, nothing, report = printed.splitlines()
-    assert first.startswith(
-        "long-contexts: 6 claims (6 published): 6 hold; 4 regression tests, "
-    )
+    assert first.startswith("long-contexts: 6 claims (6 published): 6 hold; 4 regression tests, ")
     assert (nothing, report) == ("", f"report: {out / 'report.html'}")
 
 

@@ -13,12 +13,11 @@ import numpy as np
 
 import saccade
 from saccade import processes
-from saccade.experiments import experiment
 from saccade.lab.protocol import Experiment
 from saccade.processes import Worker
 from saccade.sweeps.execution import execute
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT
+from saccade.sweeps.outcome_file import FAILED, FINISHED, TIMED_OUT
 from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
@@ -118,23 +117,6 @@ def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
     assert not (tmp_path / "figure.svg").exists()
     assert called(*small_arguments(tmp_path, 1, "--retry-failed"))[0] == 0
     assert (tmp_path / "figure.svg").exists()
-
-
-def test_a_run_that_diverges_is_kept_with_its_record_and_counted(tmp_path):
-    config = experiment("syn-small-attention").settings(batch=2, context=7)
-    rates = [1.0, 1e25]
-    dataset = sweep(
-        "syn-small-attention",
-        {"lr_attention": rates, "ratio": [1.0]},
-        seeds=1,
-        out=tmp_path,
-        config=config,
-        workers=1,
-    )
-    assert list(dataset.status.values.ravel()) == [FINISHED, DIVERGED]
-    assert "1 of 1 trajectories left all bounds" in str(dataset.reason.values.ravel()[1])
-    assert dataset.loss.isel(seed=0, ratio=0).notnull().values[1].any()
-    assert "1 diverged" in called("sweep", "--status", tmp_path)[1]
 
 
 def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_again(tmp_path):

@@ -156,8 +156,8 @@ def coupling(
     prob = np.hstack([np.full((5, 1), STRONG_FEATURE), np.kron(np.eye(5), distinct)])
     strong = SequenceClasses(prob, n_vocab=1000, normalise=True)
     final, between = float(coupling_of_flow(strong, 1e300, 2)[1][-1, 0, 1]), overlap_of(strong)
-    case, limit = lab.case(classes="strong", t=1e300), theory.late_plain_coupling(between)[0, 1]
-    title = "coupling at the end / a class's own term"
+    case, title = lab.case(classes="strong", t=1e300), "coupling at the end / a class's own term"
+    limit = theory.late_plain_coupling(between)[0, 1]
     case.near(UNEQUAL_COUPLING, title, final, limit, relative=0.1)
     ratio, title = (
         final / theory.class_coupling(between)[0, 1],
@@ -175,30 +175,14 @@ def coupling(
         Line(at, plain, "plain gradient (eq. 7)", POINTS, 1),
     ]
     rows = []
-    for tone, i in enumerate(np.unique(np.round(overlap, 2), return_index=True)[1]):
+    for tone, i in enumerate(np.argsort(overlap)[::4]):
         rows.append(Line(t, decoder[:, i] / paper[i], tone=tone))
-        measured = found[::2, i] / paper[i]
-        rows.append(Line(t[::2], measured, f"overlap {overlap[i]:.2f}", POINTS, tone))
+        label = f"overlap {overlap[i]:.2f}"
+        rows.append(Line(t, found[:, i] / paper[i], label, POINTS, tone))
+    x, y, title = "t (steps)", "coupling over Theorem 1's", "unequal classes under plain descent"
     lab.draw(
-        Lines(
-            f"equal overlaps of {PLAIN_OVERLAP:g}",
-            "t/t₀', t₀' = K ln M/η_Y",
-            "coupling β_nn'",
-            equal,
-            "xy",
-            ylim=(2e-4, None),
-            levels={1e-3: "1/M"},
-        ),
-        Lines(
-            "unequal classes under plain descent",
-            "t (steps)",
-            "coupling over Theorem 1's",
-            rows,
-            "x",
-            xlim=(1, None),
-            ylim=(0, None),
-            levels={1.0: "Theorem 1"},
-        ),
+        Lines("equal overlaps", "t/t₀', t₀' = K ln M/η_Y", "coupling β_nn'", equal, "xy"),
+        Lines(title, x, y, rows, "x", ylim=(0, None), levels={1.0: "Theorem 1"}),
         caption="Panel 1 shows how strongly learning one class pushes down the feature of another. "
         "Theorem 1 holds for the modified gradient, for which it is proved. Plain descent starts at "
         "1/M, whatever the overlap. Panel 2 shows one pair of each overlap among four unequal "

@@ -22,6 +22,13 @@ from saccade.theory.scan_and_snap.statements import (
     SPEED_PEAK,
     THEOREM_4,
 )
+from saccade.theory.statement import Statement
+
+
+def rows(found: Any, *columns: tuple[Statement, str, float]) -> Iterator[Formula]:
+    """A row for each column of numbers, with the largest of it."""
+    for (statement, title, bound), gap in zip(columns, np.max(found, axis=0), strict=True):
+        yield Formula(statement, title, float(gap), bound)
 
 
 def objective(Y: Any, Z: Any, context: Any, query: int, label: int) -> Any:
@@ -43,9 +50,12 @@ def gradients() -> Iterator[Formula]:
         counts = np.bincount(context, minlength=10)
         counted = np.stack(theory.gradient_from_counts(Y, Z, counts, **options))
         gaps.append([np.abs(one).max() for one in (whole - exact, whole.sum(-1), whole - counted)])
-    titles = ("gradient against JAX", "rows of both gradients", "gradient from counts and sequence")
-    for title, gap, bound in zip(titles, np.max(gaps, axis=0), (1e-13, 1e-14, 1e-13), strict=True):
-        yield Formula(LEMMA_1, f"{title}, largest gap", gap, bound)
+    yield from rows(
+        gaps,
+        (LEMMA_1, "gradient against JAX, largest gap", 1e-13),
+        (LEMMA_1, "rows of both gradients, largest sum", 1e-14),
+        (LEMMA_1, "gradient from counts and sequence, largest gap", 1e-13),
+    )
 
 
 def heights() -> Iterator[Formula]:
@@ -69,7 +79,8 @@ def heights() -> Iterator[Formula]:
                 area - 1,
             ]
         )
-    rows = (
+    yield from rows(
+        np.abs(found),
         (LEMMA_6, "e^(Mh) + (M-1) M h = M η_Y t + 1, largest relative gap", 1e-12),
         (LEMMA_8, "e^x = (M-1) x at M^(ω_0 - 1) and (1 + ω_1) ln M, largest relative gap", 1e-9),
         (LEMMA_8, "ω_0 in units of 1/(M^0.99 ln M), at most 2", 2.0),
@@ -77,8 +88,6 @@ def heights() -> Iterator[Formula]:
         (SPEED_PEAK, "time of the highest speed, largest relative gap", 1e-3),
         (THEOREM_4, "Γ/η_Z, the integral of the speed, largest relative gap", 1e-6),
     )
-    for (statement, title, bound), gap in zip(rows, np.abs(found).max(axis=0), strict=True):
-        yield Formula(statement, title, gap, bound)
 
 
 def leads() -> Iterator[Formula]:
@@ -90,13 +99,12 @@ def leads() -> Iterator[Formula]:
         lead = height - theory.decoder_height(s, **letters)
         ahead = (theory.draws_to_height(height, **letters) - s)[s * rate <= np.log(M)]
         found.append([-lead.min(), lead.max() * M / (2 * rate), ahead.max()])
-    titles = {
-        "largest shortfall of h* below the continuous h": 1e-15,
-        "largest lead h* - h, in units of 2 η_Y/M": 1.0,
-        "largest lead of h* over h in the first ln M/η_Y draws, in draws": 1.0,
-    }
-    for (title, bound), gap in zip(titles.items(), np.max(found, axis=0), strict=True):
-        yield Formula(LEMMA_7, title, gap, bound)
+    yield from rows(
+        found,
+        (LEMMA_7, "largest shortfall of h* below the continuous h", 1e-15),
+        (LEMMA_7, "largest lead h* - h, in units of 2 η_Y/M", 1.0),
+        (LEMMA_7, "largest lead of h* over h in the first ln M/η_Y draws, in draws", 1.0),
+    )
 
 
 def couplings() -> Iterator[Formula]:
@@ -120,16 +128,15 @@ def couplings() -> Iterator[Formula]:
                 np.abs([(E * E1).sum(axis=1) + own, sums + own]).max(),
             ]
         )
-    rows = (
-        ("largest overlap over |λ_1|, at most 1", 1 + 1e-12),
-        ("eigenvalues of E' against λ/(1 + λ), largest gap", 1e-12),
-        ("largest eigenvalue of E' over |λ_1|/(1 - |λ_1|), at most 1", 1 + 1e-12),
-        ("classes that overlap another and have E'_nn ≥ 0", 0.0),
-        ("largest |E'_nn' - E_nn'| over λ_1²/(1 - |λ_1|), at most 1", 1.0),
-        ("-E'_nn against Σ E_nk E'_nk and Σ λ² u²/(1 + λ), largest gap", 1e-12),
+    yield from rows(
+        found,
+        (LEMMAS_13_TO_17, "largest overlap over |λ_1|, at most 1", 1 + 1e-12),
+        (LEMMAS_13_TO_17, "eigenvalues of E' against λ/(1 + λ), largest gap", 1e-12),
+        (LEMMAS_13_TO_17, "largest eigenvalue of E' over |λ_1|/(1 - |λ_1|), at most 1", 1 + 1e-12),
+        (LEMMAS_13_TO_17, "classes that overlap another and have E'_nn ≥ 0", 0.0),
+        (LEMMAS_13_TO_17, "largest |E'_nn' - E_nn'| over λ_1²/(1 - |λ_1|), at most 1", 1.0),
+        (LEMMAS_13_TO_17, "-E'_nn against Σ E_nk E'_nk and Σ λ² u²/(1 + λ), largest gap", 1e-12),
     )
-    for (title, bound), gap in zip(rows, np.max(found, axis=0), strict=True):
-        yield Formula(LEMMAS_13_TO_17, title, float(gap), bound)
 
 
 FORMULAS = [gradients, heights, leads, couplings]

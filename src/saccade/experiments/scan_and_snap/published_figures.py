@@ -212,22 +212,23 @@ def published_figures(
         "The same descent without noise predicts by how much.",
     )
     zero, other = ends[MOMENTUM], ends[UNIFORM]
-    if min(len(zero), len(other)) > 1:
+    if len(other) > 1:
         mean, spread = 1.871, 0.052  # one query, both rates 1, ten seeds
         error = np.sqrt(spread**2 / 10 + other.var(ddof=1) / len(other))
         # A standard deviation from n seeds is itself uncertain by one part in sqrt(2(n - 1)).
         log_error = np.sqrt(0.5 / 9 + 0.5 / (len(other) - 1))
-        for title, value, measure, within in (
-            ("published mean entropy", mean, np.mean, 3 * error),
-            ("ln of its published spread over seeds", np.log(spread), log_spread, 3 * log_error),
+        logs = [float(np.log(values.std(ddof=1))) for values in (zero, other)]
+        for title, value, forms, within in (
+            ("published mean entropy", mean, (zero.mean(), other.mean()), 3 * error),
+            ("ln of its published spread over seeds", np.log(spread), logs, 3 * log_error),
         ):
             case.published.after_trial_runs.erratum(
                 FIG_6,
                 f"{title}: zero or uniform start?",
                 value,
                 number="0.15",
-                printed=measure(zero),
-                corrected=measure(other),
+                printed=forms[0],
+                corrected=forms[1],
                 within=within,
                 sentence="A reader may take it that Fig. 6 starts from zero, as Syn-Small does. "
                 "Its numbers match the uniform start of the paper's code.",
@@ -236,23 +237,19 @@ def published_figures(
     # Numbers for sweeps, and the figure.
     lab.number("entropy", entropy)
     lab.number("recall fall", fall)
-    for place, ratio in enumerate((1, 10)):
-        lab.number(f"attention of class 1 on common tokens, ratio {ratio}", common[place, -1, 0])
-    for way in (LONGER, FASTER):
-        lab.number(f"entropy at the end, {way}", at_end[way])
+    lab.number("attention of class 1 on common tokens, ratio 1", common[0, -1, 0])
+    lab.number("attention of class 1 on common tokens, ratio 10", common[1, -1, 0])
+    lab.number("entropy at the end, 10 × steps", at_end[LONGER])
+    lab.number("entropy at the end, 10 × rate", at_end[FASTER])
     lab.draw(
         *(stacked(attention.isel(rate=place), small, ratio) for place, ratio in enumerate((1, 10))),
         caption="Panels 1 and 2 share out the attention of class 1 on Syn-Small. The ten common "
         "tokens (grey) lose attention to the frequent distinct ones (dark). With the decoder ten "
         "times faster attention moves less.",
     )
-    panels = [entropy_panel(found.sel(n_queries=n), n, n == n_queries[0]) for n in n_queries]
+    panels = [entropy_panel(found.sel(n_queries=n), n) for n in n_queries]
     for first in range(0, len(panels), 2):
         lab.draw(*panels[first : first + 2])
-    falls = [
-        Line(lr_attention, fall.sel(n_queries=n).mean("ratio"), f"{n} queries") for n in n_queries
-    ]
-    title, y = "recall falls less at a higher attention rate", "fall of recall over the thresholds"
     lines = [
         over_seeds(run.loss.isel(rate=place), f"η_Y/η_Z = {ratio}", tone=place)
         for place, ratio in enumerate((1, 10))
@@ -261,26 +258,23 @@ def published_figures(
         Line(list(PUBLISHED_LOSS), list(PUBLISHED_LOSS.values()), "published", RINGS, None)
     )
     dots = [
-        Line(place + np.linspace(-0.15, 0.15, len(values)), values, "", POINTS, place)
+        Line([place] * len(values), values, "", POINTS, place)
         for place, values in enumerate(list(ends.values())[: len(WAYS)])
     ]
-    band = Line([-0.5, 3.5], [1.871] * 2, "published", "line", None, [1.819] * 2, [1.923] * 2)
     lab.draw(
-        Lines(title, "η_Z (per step)", y, falls, "x", ylim=(0, None)),
         Lines("loss on Syn-Small", "iteration", "loss (nats)", lines, "y"),
         Lines(
             "entropy at the end, a dot a seed",
             "how it was trained",
             "entropy (nats)",
-            [*dots, band],
-            xlim=(-0.5, 3.5),
-            ticks={float(place): way for place, way in enumerate(WAYS)},
+            dots,
+            levels={1.871: "published"},
+            ticks=dict(enumerate(WAYS)),
         ),
         caption="The next panels show the entropy of attention among distinct tokens on "
         "Syn-Medium; uniform attention has ln 10 = 2.30. Lines and bands: mean and standard "
         "deviation over seeds; rings: published means. The last panel compares momentum 0.9 with "
-        "ten times the steps, ten times the rate and a uniform start. Its band is the published "
-        "mean and standard deviation.",
+        "ten times the steps, ten times the rate and a uniform start.",
     )
     off = max(abs(claim.measured / claim.relation.target - 1) for claim in losses)
     missed = sum(int(claim.measured) for claim in means[::2])
@@ -345,40 +339,29 @@ def final_entropy(run: xr.Dataset, task: saccade.SequenceClasses) -> np.ndarray:
     return mean[np.isfinite(mean)]
 
 
-def log_spread(values: np.ndarray) -> float:
-    return float(np.log(values.std(ddof=1)))
-
-
 def stacked(attention: xr.DataArray, task: saccade.SequenceClasses, ratio: int) -> Bars:
     """How class 1 shares out its attention: common tokens below, then distinct, rarest first."""
     shown = attention.sel(time=list(SHOWN)).isel({"class": 0}).transpose("token", "time").values
+    groups, tones = {"common tokens": shown[task.common].sum(axis=0)}, {"common tokens": None}
     own = np.flatnonzero(task.distinct[0])
-    order = own[np.argsort(task.token_prob[0, own])]
-    between = [f"distinct, {rank} from the rarest" for rank in range(2, len(order))]
-    names = ["distinct, rarest", *between, "distinct, most frequent"]
-    groups = {"common tokens": shown[task.common].sum(axis=0)} | dict(
-        zip(names, shown[order], strict=True)
-    )
-    tones = {"common tokens": None} | {
-        name: rank / (len(order) - 1) for rank, name in enumerate(names)
-    }
+    for rank, token in enumerate(own[np.argsort(task.token_prob[0, own])], 1):
+        name = f"distinct, number {rank} from the rarest"
+        groups[name], tones[name] = shown[token], rank / len(own)
     title, labels = f"class 1, η_Y/η_Z = {ratio}", [str(step) for step in SHOWN]
     return Bars(title, "iteration", "attention", labels, groups, True, (0, 1), tones)
 
 
-def entropy_panel(run: xr.Dataset, n: int, with_labels: bool) -> Lines:
+def entropy_panel(run: xr.Dataset, n: int) -> Lines:
     lines = []
     for place, rate in enumerate(run.lr_attention.values, 1):
         entropy = run.entropy.sel(lr_attention=rate).dropna("ratio", how="all")
         mean, spread = entropy.mean("seed"), entropy.std("seed")
-        label = f"η_Z = {rate:g}" if with_labels else ""
+        label = f"η_Z = {rate:g}"
         shade = place / run.sizes["lr_attention"]
         line = Line(entropy.ratio, mean, label, tone=shade, low=mean - spread, high=mean + spread)
         lines.append(line)
-    for row, means in enumerate(published(PUBLISHED_MEAN, n) if n in PUBLISHED_MEAN else ()):
-        label = "published" if with_labels and row == 0 else ""
-        lines.append(Line(means.ratio, means, label, RINGS, None))
+    for means in published(PUBLISHED_MEAN, n) if n in PUBLISHED_MEAN else ():
+        lines.append(Line(means.ratio, means, "", RINGS, None))
     lost = int(run.loss.isnull().sum())
     title = f"{n} queries, {2 * n} classes" + (f", {lost} runs diverged" if lost else "")
-    y, ticks = "entropy among distinct tokens (nats)", {r: f"{r:g}" for r in run.ratio.values}
-    return Lines(title, "η_Y/η_Z", y, lines, "x", ticks=ticks)
+    return Lines(title, "η_Y/η_Z", "entropy among distinct tokens (nats)", lines, "x")
