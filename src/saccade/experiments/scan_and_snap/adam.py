@@ -166,23 +166,20 @@ def adam(
         one, said = (values[published, i] for values in (found, predicted))
         shares.append(Line(place, said / said.sum(), f"theory, rate {rates[i]:.2g}", LINE, tone))
         shares.append(Line(place, one / one.sum(), "", POINTS, tone))
-    entropies = []
     for tone, i in enumerate(
         sorted({published, (published + len(lengths)) // 2, len(lengths) - 1})
     ):
         label = f"{lengths[i]} updates"
         for values, name, style in ((predicted[i], "", LINE), (found[i], label, POINTS)):
             winners.append(Line(rates, favoured(values), name, style, tone))
-            entropies.append(Line(rates, entropy(values), name, style, tone))
     title, x, y = f"attention after {PUBLISHED} updates", "distinct token, rarest first", "share"
     lab.draw(
         Lines(title, x, y, shares, ylim=(0, None)),
         Lines("the favoured token", "rate (per step)", "rank (1 = rarest)", winners, "x"),
-        Lines("low rates flatten attention", "rate (per step)", "entropy (nats)", entropies, "x"),
         caption="Adam on Syn-Small without noise. Points: simulation; lines: theory, with one number "
         "for each row of the decoder. Panel 1 shows attention among the distinct tokens of class 1. "
         "Panel 2 shows the favoured token for three lengths of training; at low rates the rarest "
-        "token takes over. Panel 3 shows the entropy among distinct tokens.",
+        "token takes over.",
     )
     wrong = sum(int(claim.measured) for claim in main[:2])
     return (
