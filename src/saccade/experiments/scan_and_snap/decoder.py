@@ -25,7 +25,6 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.experiments.scan_and_snap.decoder_descent import (
     descend,
     in_turn,
-    output_error,
     tied_features,
 )
 from saccade.lab.experiment import Lab, experiment
@@ -133,16 +132,18 @@ def decoder(
     looks = 2 ** np.arange(5, longest + 1)
     over, decoders = defaultdict(list), []
     for step, Y in enumerate(descend(tied, drawn, modified=True, **by_draw)):
-        error = own_error(tied @ Y)
         if step in looks:
             N, share = (
                 np.stack([(drawn[:step] == n).sum(axis=0) for n in range(K)], 1),
                 -(-step // K),
             )
             decoders.append(np.abs(Y - theorem_5(tied, N, by_draw)).max())
+            logits = tied @ Y
+            own = np.einsum("rnn->rn", logits[..., :K])
+            wrong = np.exp(logits - own[..., None]).sum(axis=2) - 1  # 1 - α_nn over α_nn
             usual = theory.decoder_height(share, **by_draw)
-            height = np.einsum("nt,rtn->rn", tied, Y[..., :K]) / (M - 1) / usual - 1
-            error = error / theory.class_error(usual, n_vocab=M) - 1
+            height = own / (M - 1) / usual - 1
+            error = wrong / (1 + wrong) / theory.class_error(usual, n_vocab=M) - 1
             delta = {"failure_prob": DELTA}
             of_errors = theory.error_deviation_bound(step, **COUNTED, **delta)
             of_all = theory.height_ratio_bound(step, n_classes=K, **delta)
@@ -253,14 +254,6 @@ def decoder(
         f"{max(claim.measured for claim in main[3:8]):.0%} are outside their bounds. Remark 1, on "
         f"plain descent, misses the logit of 4 classes among 200 tokens by {logit / remark - 1:.1%}."
     )
-
-
-def own_error(logits: NDArray) -> NDArray:
-    """1 - α_nn (run, class)."""
-    n_runs, n_classes, n_vocab = logits.shape
-    label = np.tile(np.arange(n_classes), n_runs)
-    error = output_error(logits.reshape(-1, n_vocab), label)
-    return error[np.arange(len(label)), label].reshape(n_runs, n_classes)
 
 
 def theorem_5(feature: NDArray, draws: NDArray, letters: dict[str, Any]) -> NDArray:

@@ -68,10 +68,9 @@ def long_contexts(
     control = case.breaking("independent context tokens")
     control.near(LEMMA_2, title, fits.power(T, mixed), -0.5, within=0.05)
 
-    low, high = found.attention_error.quantile([0.05, 0.95], "draw").values
     bounds = theory.frequency_bound(T - 1, failure_prob=failure_prob)
     lines = [
-        Line(T, error, "attention, mean of the largest error", POINTS, 0, low, high),
+        Line(T, error, "attention, mean of the largest error", POINTS, 0),
         Line(T, error[-1] * np.sqrt(T[-1] / T), "slope -1/2 (Lemma 2)"),
         Line(T, found.frequency_error.max("token"), "frequency of the worst token", POINTS, 1),
         Line(T, bounds, f"Hoeffding's bound (Lemma 18), δ = {failure_prob:g}", DASHES, 1),
@@ -79,8 +78,8 @@ def long_contexts(
     ]
     lab.draw(
         Lines("finite contexts approach the limit", "T (tokens)", "error in a share", lines, "xy"),
-        caption="Blue: largest error of attention over tokens, mean over contexts (band: the "
-        "middle 90 %), with a line of slope -1/2 through the longest contexts. Olive: the error of "
+        caption="Blue: largest error of attention over tokens, mean over contexts, "
+        "with a line of slope -1/2 through the longest contexts. Olive: the error of "
         "a token's frequency that all but δ of the contexts stay below; dashed: Hoeffding's "
         "bound. Green: the control does not converge.",
     )

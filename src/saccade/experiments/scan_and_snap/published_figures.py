@@ -149,8 +149,6 @@ def published_figures(
         axes = {"lr_attention": attention_rates, "ratio": list(ratios)}
         for name, values in last_step(runs[n].isel(time=0), medium(n), axes).data_vars.items():
             lab.keep(str(name), values, n_queries=n)
-        about = "attention above which a token counts"
-        lab.keep("threshold", thresholds(n), "level", about, n_queries=n)
     found = lab.kept()
     entropy, recall = found.entropy.mean("seed"), found.recall.mean("seed")
     fall = recall.isel(level=0) - recall.isel(level=-1)
@@ -354,5 +352,5 @@ def entropy_panel(run: xr.Dataset, n: int) -> Lines:
     for means in published(PUBLISHED_MEAN, n) if n in PUBLISHED_MEAN else ():
         lines.append(Line(means.ratio, means, "", RINGS, None))
     lost = int(run.loss.isnull().sum())
-    title = f"{n} queries, {2 * n} classes" + (f", {lost} runs diverged" if lost else "")
+    title = f"{n} queries, {2 * n} classes, {lost} runs diverged" if lost else f"{n} queries"
     return Lines(title, "η_Y/η_Z", "entropy among distinct tokens (nats)", lines, "x")
