@@ -26,14 +26,14 @@ from tests.cli.calls import SHORT, called, one_sentence
             "experiment 'everything' is not known. `saccade list` shows all.",
         ),
         (("reproduce", "scan-the-snap"), "Did you mean 'scan-then-snap'"),
-        (("reproduce", "syn-small"), "Did you mean 'long-contexts'"),
+        (("reproduce", "long-context"), "Did you mean 'long-contexts'"),
         (("reproduce", "wikitext"), "Did you mean 'wikitext-"),
         (("reproduce", "entropy"), "-entropy'? `saccade list` shows all."),
         (
-            ("run", "syn-smal-attention"),
-            "experiment 'syn-smal-attention' is not known. Did you mean 'long-contexts'? `saccade list` shows all.",
+            ("run", "long-contxts"),
+            "experiment 'long-contxts' is not known. Did you mean 'long-contexts'? `saccade list` shows all.",
         ),
-        (("reproduce", "syn-medium-entropi"), "Did you mean 'published-figures'"),
+        (("reproduce", "published-figurs"), "Did you mean 'published-figures'"),
         (
             ("reproduce", "long-contexts", "nothing-like-it-xyz"),
             "experiment 'nothing-like-it-xyz' is not known.",
@@ -62,10 +62,6 @@ from tests.cli.calls import SHORT, called, one_sentence
         (
             ("run", "published-figures", "--seeds", "1.5"),
             "`--seeds` must be a whole number, or several of them (one seed has a comma: 7,); got '1.5'",
-        ),
-        (
-            ("run", "published-figures", "--lr-attention", "fast"),
-            "`--lr-attention` must be a number; got 'fast'",
         ),
         (("run", "published-figures", "--lr-attention", "fast"), "--lr-attention"),
         (("run", "published-figures", "--ratios", "1", "fast"), "--ratios"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 
-import numpy as np
 import pytest
 
 from saccade import load_record
 from saccade.experiments import finding_of
 from saccade.lab.claim import CANNOT_TELL, OUTSIDE, Claim
+from saccade.theory import scan_and_snap as theory
 from tests.cli.calls import SHORT, called, strictly
 
 FILES = {
@@ -34,16 +33,15 @@ def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_th
     assert code == 0
     assert [claim["verdict"] for claim in claims] == [claim["expected"] for claim in claims]
     first, nothing, report = printed.splitlines()
-    assert first.startswith("long-contexts: 6 claims (6 published): 6 hold; 4 regression tests, ")
+    assert first.startswith("long-contexts: 2 claims: 2 hold; 1 control, ")
     assert (nothing, report) == ("", f"report: {out / 'report.html'}")
 
 
 def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_every_claim_if_asked(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        syn_small_attention, "REPLICATED", {1.0: (0.9, 1.931), 10.0: (0.535, 2.085)}
-    )  # .389 in truth
+    bound = theory.frequency_bound
+    monkeypatch.setattr(theory, "frequency_bound", lambda *n, **delta: bound(*n, **delta) / 10)
     code, printed, _ = called("reproduce", "long-contexts", "--verbose", "--out", tmp_path)
     lines = [line.strip() for line in printed.splitlines()]
     claims = strictly(
@@ -63,12 +61,14 @@ def test_reproduce_exits_with_1_where_claims_that_should_hold_are_outside_and_wi
     monkeypatch.setattr(Claim, "verdict", property(lambda claim: verdict))
     found, printed, _ = called("reproduce", "long-contexts", "--out", tmp_path)
     assert found == code
-    assert printed.count("(expected: holds)") == 10 * code
+    assert printed.count("(expected: holds)") == 2 * code
 
 
 def test_a_claim_outside_its_assumptions_is_an_answer_to_a_run_with_other_settings(medium):
     (result,) = strictly(medium[1])["experiments"]  # the run ended with 0
-    assert {claim["verdict"] for claim in result["claims"]} == {"outside"}
+    verdicts = [claim["verdict"] for claim in result["claims"]]
+    assert verdicts.count("holds") == 1  # the erratum on a published number alone
+    assert set(verdicts) == {"holds", "outside"}
 
 
 def test_a_result_is_headed_with_the_finding_only_at_the_default_settings(reproduced, medium):
@@ -91,39 +91,6 @@ def test_every_file_of_a_result_is_there_and_nothing_else(reproduced, medium):
         assert "<svg" in (out / name / "figure.svg").read_text()
         for file in ("claims.json", "panels.json", "about.json"):
             assert strictly((out / name / file).read_text())
-
-
-def test_the_table_of_the_entropy_experiment_has_the_agreed_columns_and_the_numbers_of_the_record(
-    medium,
-):
-    folder = medium[0] / "published-figures"
-    with (folder / "table.csv").open(newline="") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader)
-    recall = [f"recall_at_{end}_{of}" for end in ("lowest", "highest") for of in ("mean", "std")]
-    assert reader.fieldnames == [
-        "n_queries",
-        "lr_attention",
-        "ratio",
-        "entropy_mean",
-        "entropy_std",
-        "n_seeds",
-        *recall,
-    ]
-    record = load_record(folder / "record.zarr")
-    assert len(rows) == 2 * 2 * 2
-    for row in rows:
-        at = {
-            "n_queries": int(row["n_queries"]),
-            "lr_attention": float(row["lr_attention"]),
-            "ratio": float(row["ratio"]),
-        }
-        entropy = record.entropy.sel(at).values
-        assert float(row["entropy_mean"]) == pytest.approx(entropy.mean(), rel=1e-12)
-        assert float(row["entropy_std"]) == pytest.approx(
-            abs(entropy[0] - entropy[1]) / np.sqrt(2), rel=1e-9
-        )
-        assert int(row["n_seeds"]) == 2
 
 
 def test_the_answer_as_json_is_what_was_written(medium):
