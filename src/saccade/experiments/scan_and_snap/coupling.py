@@ -70,7 +70,7 @@ def coupling(
         ("0.8", "mean β_nn', sign of the q_0 (1 + θ) term", printed.other, exact.other, 1e-10),
         ("0.9", "mean β_nn' against E'_nn', sign of E' in the notation", signs, E1, 3 / M),
     ):
-        forms = {"printed": mean_other(wrong), "corrected": mean_other(right)}
+        forms: dict[str, Any] = {"printed": mean_other(wrong), "corrected": mean_other(right)}
         case.erratum(THEOREM_1, title, beta, number=number, within=within, **forms)
     conditions = theory.check_assumptions(
         feature / feature.sum(axis=1, keepdims=True),

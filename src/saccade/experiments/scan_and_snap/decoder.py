@@ -101,7 +101,7 @@ def decoder(
 
     # Plain descent: Remark 1.
     for M, K in ((30, 30), (200, 4)):
-        tied, by_draw = tied_features(OVERLAP, K), {"n_vocab": M, "lr_decoder": 0.05}
+        tied, by_draw = tied_features(OVERLAP, K), dict[str, Any](n_vocab=M, lr_decoder=0.05)
         *_, Y = descend(tied, in_turn(400, K), modified=False, **by_draw)
         logit, by_draw = float(np.diag(tied @ Y[0]).mean()), by_draw | {"overlap": OVERLAP}
         printed, remark = (
@@ -127,7 +127,7 @@ def decoder(
     # Random order: draws, heights and output errors of each class, and the whole decoder.
     next(parts)
     M, K, eta_Y = COUNTED.values()
-    tied, by_draw = tied_features(OVERLAP, K), {"n_vocab": M, "lr_decoder": eta_Y}
+    tied, by_draw = tied_features(OVERLAP, K), dict[str, Any](n_vocab=M, lr_decoder=eta_Y)
     drawn = np.random.default_rng(seed).integers(K, size=(2**longest, runs))
     looks = 2 ** np.arange(5, longest + 1)
     over, decoders = defaultdict(list), []
@@ -144,7 +144,7 @@ def decoder(
             usual = theory.decoder_height(share, **by_draw)
             height = own / (M - 1) / usual - 1
             error = wrong / (1 + wrong) / theory.class_error(usual, n_vocab=M) - 1
-            delta = {"failure_prob": DELTA}
+            delta = dict[str, Any](failure_prob=DELTA)
             of_errors = theory.error_deviation_bound(step, **COUNTED, **delta)
             of_all = theory.height_ratio_bound(step, n_classes=K, **delta)
             over["draws"].append((N / share - 1) / theory.draw_count_bound(step, **delta) * share)
@@ -192,16 +192,22 @@ def decoder(
     # The flow: height, and the speed that the decoder gives to attention.
     next(parts)
     K, eta_Y = FLOWED.values()
-    forms = defaultdict(list)
+    forms = defaultdict[str, list[float]](list)
     for M in lab.each(VOCABULARIES):
         task = SequenceClasses(tied_features(OVERLAP, K), n_vocab=M, normalise=True)
-        options = {"t1": 1e12, "n_times": 600, "rtol": 1e-12, "atol": 1e-14, "keep": ()}
-        path = saccade.reduced_flow(task, lr_decoder=eta_Y, lr_attention=0.0, **options)
-        path = path.isel(time=path.time.values > 0)
-        t, own = path.time.values, path.own_logit.values[:, 0]
-        speed = own / (1 + np.exp(own - path.other_logit.values[:, 0] - np.log(M - 1)))
+        options: dict[str, Any] = {
+            "t1": 1e12,
+            "n_times": 600,
+            "rtol": 1e-12,
+            "atol": 1e-14,
+            "keep": (),
+        }
+        flow = saccade.reduced_flow(task, lr_decoder=eta_Y, lr_attention=0.0, **options)
+        flow = flow.isel(time=flow.time.values > 0)
+        t, own = flow.time.values, flow.own_logit.values[:, 0]
+        speed = own / (1 + np.exp(own - flow.other_logit.values[:, 0] - np.log(M - 1)))
         height, letters = own / (M - 1), FLOWED | {"n_vocab": M}
-        drawn, by_draw = t / K, {"n_vocab": M, "lr_decoder": eta_Y}
+        drawn, by_draw = t / K, dict[str, Any](n_vocab=M, lr_decoder=eta_Y)
         early = t <= 0.1 * theory.scan_time(**letters)
         late = t >= 20 * theory.snap_time(**letters)
         for what, ratio, kept in (
@@ -217,14 +223,14 @@ def decoder(
         main.append(lab.case().at_most(lemma, f"{what}: largest relative gap", gaps, bound))
     unit = theory.scan_time(**letters)
     i = int(np.abs(np.log(t / (100 * theory.snap_time(**letters)))).argmin())
-    printed, corrected = (theory.late_speed(t, **letters, as_printed=p) for p in (True, False))
+    wrong_form, right_form = (theory.late_speed(t, **letters, as_printed=p) for p in (True, False))
     lab.case(M=M).erratum(
         THEOREM_1B,
         "late speed, about 100 t₀",
         speed[i],
-        printed=printed[i],
-        corrected=corrected[i],
-        within=0.05 * corrected[i],
+        printed=wrong_form[i],
+        corrected=right_form[i],
+        within=0.05 * right_form[i],
     )
     lab.keep("speed", speed, "time", f"γ along the flow, M = {M}")
     lab.keep("time", t, "time", "steps of SGD", "steps")
@@ -233,8 +239,8 @@ def decoder(
     at = t / unit
     lines = [
         Line(at, theory.speed(t, **letters), "exact (eq. 85)", tone=None),
-        Line(at[t > unit], corrected[t > unit], "late form", DASHES, 1),
-        Line(at[t > unit], printed[t > unit], "late form, as printed", DOTS, 3),
+        Line(at[t > unit], right_form[t > unit], "late form", DASHES, 1),
+        Line(at[t > unit], wrong_form[t > unit], "late form, as printed", DOTS, 3),
         Line(at[::4], speed[::4], "along flow (C)", RINGS, 2),
     ]
     panels.append(

@@ -63,7 +63,7 @@ def heights() -> Iterator[Formula]:
     """Lemmas 6 and 8, the peak of the speed and its integral: the worst of five vocabularies."""
     found = []
     for M in (100, 1_000, 10_000, 100_000, 1_000_000):
-        letters = {"n_vocab": M, "n_classes": 3, "lr_decoder": 0.7}
+        letters: dict[str, Any] = {"n_vocab": M, "n_classes": 3, "lr_decoder": 0.7}
         t = theory.scan_time(**letters) * np.geomspace(1e-6, 100, 20_001)
         x, right = M * theory.decoder_height(t, n_vocab=M, lr_decoder=0.7), M * 0.7 * t
         targets = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
@@ -101,9 +101,9 @@ def leads() -> Iterator[Formula]:
     """Lemma 7 at the rates and vocabularies of Fig. 8."""
     s, found = np.arange(201), []
     for M, rate in product((50, 1000), (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)):
-        letters = {"n_vocab": M, "lr_decoder": rate}
+        letters: dict[str, Any] = {"n_vocab": M, "lr_decoder": rate}
         height = theory.decoder_height_discrete(200, **letters)
-        lead = height - theory.decoder_height(s, **letters)
+        lead = np.asarray(height) - theory.decoder_height(s, **letters)
         ahead = (theory.draws_to_height(height, **letters) - s)[s * rate <= np.log(M)]
         found.append([-lead.min(), lead.max() * M / (2 * rate), ahead.max()])
     yield from rows(
