@@ -92,7 +92,7 @@ def adam(
         "Syn-Small": (found, predicted, case.after_trial_runs),
         "16 common, 7 distinct tokens": (beside, limit(other, others, rates, lengths), case),
     }
-    main = []
+    main: list[Any] = []
     for classes, (seen, said, at) in of_classes.items():
         missed = np.abs(favoured(seen) - favoured(said)) > 1
         main.append(case.but(classes=classes).none(ADAM_LIMIT, ONE_RANK, missed))

@@ -96,7 +96,9 @@ def published_figures(
     def trained(task: saccade.SequenceClasses, **options: Any) -> xr.Dataset:
         return saccade.train(task, **(usual | {"save": [options["steps"]]} | options))
 
-    jobs = {"Fig. 4": partial(trained, small, steps=max(SHOWN), lr_decoder=[1.0, 10.0], save=SAVED)}
+    jobs: dict[Any, Any] = {
+        "Fig. 4": partial(trained, small, steps=max(SHOWN), lr_decoder=[1.0, 10.0], save=SAVED)
+    }
     uniform: dict[str, Any] = {"model": saccade.Pairwise(init="uniform")}
     of_pairs: dict[str, Any] = {
         "lr_decoder": [decoder for decoder, _ in pairs],
@@ -119,7 +121,7 @@ def published_figures(
     run = runs["Fig. 4"].transpose("rate", "time", "seed", "class", "token", ...)
     changed = lab.changed("momentum", "batch", "context")
     case = lab.case(met("the published settings", not changed)).published
-    losses = []
+    losses: list[Any] = []
     for step, logged in list(PUBLISHED_LOSS.items())[1:]:
         value = float(run.loss.isel(rate=0).sel(time=step).mean("seed"))
         at = case.but(iteration=step, ratio=1)
@@ -172,7 +174,7 @@ def published_figures(
             "recall falls less over the thresholds at the lowest ratio than at the highest",
             ~(fall.sel(ratio=min(ratios)) < fall.sel(ratio=max(ratios))),
         )
-    means = []
+    means: list[Any] = []
     for n in [n for n in PUBLISHED_MEAN if n in n_queries]:
         enough = at_least("seeds, for a standard error", found.sizes["seed"], 2)
         at = case.published.but([*case.given, enough], **{"query tokens": n})
@@ -316,7 +318,7 @@ def published(table: dict[int, str], n: int) -> xr.DataArray:
 
 def against_published(entropy: xr.DataArray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Distance from the published means where both have a value, and its standard error."""
-    gap = np.abs(entropy.mean("seed") - published(PUBLISHED_MEAN, n))  # at the rates of both
+    gap = abs(entropy.mean("seed") - published(PUBLISHED_MEAN, n))  # at the rates of both
     variance = published(PUBLISHED_STD, n) ** 2 / 10
     error = np.sqrt(variance + entropy.std("seed", ddof=1) ** 2 / entropy.notnull().sum("seed"))
     return gap.values, error.values
@@ -332,7 +334,8 @@ def final_entropy(run: xr.Dataset, task: saccade.SequenceClasses) -> np.ndarray:
 def stacked(attention: xr.DataArray, task: saccade.SequenceClasses, ratio: int) -> Bars:
     """How class 1 shares out its attention: common tokens below, then distinct, rarest first."""
     shown = attention.sel(time=list(SHOWN)).isel({"class": 0}).transpose("token", "time").values
-    groups, tones = {"common tokens": shown[task.common].sum(axis=0)}, {"common tokens": None}
+    groups = {"common tokens": shown[task.common].sum(axis=0)}
+    tones: dict[str, Any] = {"common tokens": None}
     own = np.flatnonzero(task.distinct[0])
     for rank, token in enumerate(own[np.argsort(task.token_prob[0, own])], 1):
         name = f"distinct, number {rank} from the rarest"
