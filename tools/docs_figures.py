@@ -325,8 +325,8 @@ def positional_prior() -> Figure:
     return _as_reproduced("positional-prior")
 
 
-def adam_sign_limit() -> Figure:
-    return _as_reproduced("adam-sign-limit")
+def adam() -> Figure:
+    return _as_reproduced("adam")
 
 
 def joint_laws() -> Figure:
@@ -393,7 +393,7 @@ FIGURES = (
     reparameterisation,
     four_stages,
     positional_prior,
-    adam_sign_limit,
+    adam,
     joint_laws,
     layers_in_turn,
     rank_collapse_clock,

@@ -36,7 +36,7 @@ RUN = (
 CLASSES = "class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n"
 TEXT = " ".join(f"the {('cat', 'dog', 'owl')[i % 3]} number {i % 17} sat." for i in range(4000))
 OBSERVE = ("observe", "weights", "--heads", "2", "--out", "observed")
-QUICK = "backprop-gradient"
+QUICK = "coupling"
 N_STEPS = 6
 CHECKPOINTS = "checkpoints"
 

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE
 
 MEDIUM = (
     "run",
-    "syn-medium-entropy",
+    "published-figures",
     "--n-queries",
     "1",
     "3",
@@ -27,7 +27,7 @@ MEDIUM = (
     "1",
     "5",
 )
-SHORT = (*MEDIUM, "--steps", "3", "--batch", "2", "--context", "5")
+SHORT = (*MEDIUM, "--steps", "3", "--batch", "2", "--context", "5", "--start-seeds", "2")
 
 
 def called(*arguments: object) -> tuple[int, str, str]:

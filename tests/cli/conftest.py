@@ -12,7 +12,7 @@ from tests.cli.calls import SHORT, called
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory) -> tuple[Path, int, str]:
     out = tmp_path_factory.mktemp("reproduced")
-    code, printed, _ = called("reproduce", "syn-small-attention", "--out", out)
+    code, printed, _ = called("reproduce", "long-contexts", "--out", out)
     return out, code, printed
 
 

@@ -104,8 +104,8 @@ def test_names_complete_in_zsh_at_the_first_tab(setup, tmp_path):
     ]
     assert typed_in_zsh(tmp_path, setup, typed) == [
         "saccade reproduce ",
-        "saccade run syn-small-attention ",
-        "saccade sweep decoder-dynamics ",
+        "saccade run published-figures ",
+        "saccade sweep decoder ",
         "saccade env syn-small",  # it takes no experiment
         "saccade report results/",
     ]

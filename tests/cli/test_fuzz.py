@@ -326,7 +326,7 @@ def test_a_task_that_is_none_is_refused(task):
 GRID = ("--n-queries", "1", "--lr-attention", "1", "--ratios", "1")
 SHORT = (
     "run",
-    "syn-medium-entropy",
+    "published-figures",
     *GRID,
     "--steps",
     "2",
@@ -408,8 +408,8 @@ COMMAND = st.sampled_from(
         "env",
         "reproduce",
         "run",
-        "run syn-small-attention",
-        "run syn-medium-entropy",
+        "run published-figures",
+        "run published-figures",
         "raproduce",
     ]
 )
@@ -417,7 +417,7 @@ COMMAND = st.sampled_from(
 
 @given(
     command=st.one_of(COMMAND, WORD),
-    words=st.lists(st.one_of(WORD, st.sampled_from(["syn-small-attention"])), max_size=4),
+    words=st.lists(st.one_of(WORD, st.sampled_from(["long-contexts"])), max_size=4),
 )
 @settings(max_examples=300)
 def test_any_words_on_the_command_line_end_with_an_exit_code(command, words):

@@ -131,7 +131,7 @@ def test_without_a_command_and_with_help_it_says_how_to_begin():
     for arguments in ((), ("help",), ("-h",), ("--help",)):
         code, printed, _ = called(*arguments)
         assert code == 0
-        assert "saccade reproduce syn-small-attention" in printed
+        assert "saccade reproduce long-contexts" in printed
 
 
 @pytest.mark.parametrize("command", [command for command in _COMMANDS if command != "run"])
@@ -144,10 +144,10 @@ def test_help_speaks_of_flags_and_not_of_types_in_python(command, capsys):
 
 def test_help_of_a_run_lists_the_settings(capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["run", "syn-small-attention", "--help"])
+        main(["run", "published-figures", "--help"])
     assert not stopped.value.code
     printed = capsys.readouterr().out
     assert all(
         f"--{field.name.replace('_', '-')} " in printed
-        for field in fields(experiment("syn-small-attention").settings)
+        for field in fields(experiment("long-contexts").settings)
     )

@@ -23,11 +23,11 @@ def interrupted(out: Path, *settings: str) -> tuple[int, str]:
     At its own size a fast machine would be done before we press.
     """
     process = started(
-        "-m", "saccade", "run", "syn-medium-entropy", "--steps", "1000000", *settings, "--out", out
+        "-m", "saccade", "run", "published-figures", "--steps", "1000000", *settings, "--out", out
     )
     try:
         deadline = time.monotonic() + PATIENCE
-        while not list(out.glob(".syn-medium-entropy.*.unfinished")):
+        while not list(out.glob(".published-figures.*.unfinished")):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, "did not begin"
             time.sleep(0.01)
@@ -49,7 +49,7 @@ def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(medium,
     assert code == 130
     assert one_sentence(err), err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert set(os.listdir(tmp_path)) == {"syn-medium-entropy", "report.html"}
+    assert set(os.listdir(tmp_path)) == {"published-figures", "report.html"}
 
 
 def test_ctrl_c_stops_a_run_of_hours(tmp_path):

@@ -26,22 +26,22 @@ from tests.cli.calls import SHORT, called, one_sentence
             "experiment 'everything' is not known. `saccade list` shows all.",
         ),
         (("reproduce", "scan-the-snap"), "Did you mean 'scan-then-snap'"),
-        (("reproduce", "syn-small"), "Did you mean 'syn-small-attention'"),
+        (("reproduce", "long-context"), "Did you mean 'long-contexts'"),
         (("reproduce", "wikitext"), "Did you mean 'wikitext-"),
         (("reproduce", "entropy"), "-entropy'? `saccade list` shows all."),
         (
-            ("run", "syn-smal-attention"),
-            "experiment 'syn-smal-attention' is not known. Did you mean 'syn-small-attention'? `saccade list` shows all.",
+            ("run", "long-contxts"),
+            "experiment 'long-contxts' is not known. Did you mean 'long-contexts'? `saccade list` shows all.",
         ),
-        (("reproduce", "syn-medium-entropi"), "Did you mean 'syn-medium-entropy'"),
+        (("reproduce", "published-figurs"), "Did you mean 'published-figures'"),
         (
-            ("reproduce", "syn-small-attention", "nothing-like-it-xyz"),
+            ("reproduce", "long-contexts", "nothing-like-it-xyz"),
             "experiment 'nothing-like-it-xyz' is not known.",
         ),
         (("run",), "`saccade run` needs an experiment first: "),
         (("run", "--seeds", "3"), "`saccade run` needs an experiment first"),
-        (("run", "syn-small-attention", "--lr-atention", "1"), "Did you mean --lr-attention?"),
-        (("run", "syn-small-attention", "--seed", "1"), "Did you mean --seeds?"),
+        (("run", "published-figures", "--lr-atention", "1"), "Did you mean --lr-attention?"),
+        (("run", "published-figures", "--seed", "1"), "Did you mean --seeds?"),
         (
             ("run", "first-force", "--classes", "my.csv"),
             "Experiments with --classes: scan-then-snap.",
@@ -53,22 +53,18 @@ from tests.cli.calls import SHORT, called, one_sentence
         ),
         (("reproduce", "./mine.py"), "use `saccade run ./mine.py` for a file of your own"),
         (("env", "--json", "yes"), "Unrecognized options: yes"),
-        (("run", "syn-small-attention", "--out"), "--out"),
+        (("run", "published-figures", "--out"), "--out"),
         (
-            ("run", "syn-small-attention", "--seeds", "ten"),
+            ("run", "published-figures", "--seeds", "ten"),
             "`--seeds` must be a whole number, or several of them (one seed has a comma: 7,); got 'ten'",
         ),
         (("play", "--port", "abc"), "`--port` must be a whole number; got 'abc'"),
         (
-            ("run", "syn-small-attention", "--seeds", "1.5"),
+            ("run", "published-figures", "--seeds", "1.5"),
             "`--seeds` must be a whole number, or several of them (one seed has a comma: 7,); got '1.5'",
         ),
-        (
-            ("run", "syn-small-attention", "--lr-attention", "fast"),
-            "`--lr-attention` must be a number; got 'fast'",
-        ),
-        (("run", "syn-medium-entropy", "--lr-attention", "fast"), "--lr-attention"),
-        (("run", "syn-medium-entropy", "--ratios", "1", "fast"), "--ratios"),
+        (("run", "published-figures", "--lr-attention", "fast"), "--lr-attention"),
+        (("run", "published-figures", "--ratios", "1", "fast"), "--ratios"),
     ],
 )
 def test_a_mistake_in_the_call_is_one_sentence_that_helps(arguments, sentence):
@@ -122,7 +118,7 @@ def test_classes_that_do_not_sum_to_one_are_mended_in_the_file_not_in_python(tmp
     assert "class 'day' sums to 1.2. Divide each row by its sum" in err
 
 
-@pytest.mark.parametrize("name", ["syn-small-attention", "syn-medium-entropy"])
+@pytest.mark.parametrize("name", ["long-contexts", "published-figures"])
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -147,7 +143,7 @@ def test_classes_that_do_not_sum_to_one_are_mended_in_the_file_not_in_python(tmp
 def test_a_setting_that_cannot_be_used_is_named_and_nothing_is_written(
     tmp_path, name, setting, value
 ):
-    settings = [] if name == "syn-small-attention" else list(SHORT[2:])
+    settings = [] if name == "long-contexts" else list(SHORT[2:])
     code, printed, err = called(
         "run", name, *settings, f"--{setting}", *value.split(), "--out", tmp_path
     )
@@ -170,7 +166,7 @@ def test_an_output_folder_that_cannot_be_made_is_found_out_before_the_work(tmp_p
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr(Experiment, "run", lambda *_: pytest.fail("the experiment was run first"))
     for out in (tmp_path / "file", tmp_path / "file" / "results", "/proc/no-such-place"):
-        code, _, err = called("run", "syn-small-attention", "--out", out)
+        code, _, err = called("run", "published-figures", "--out", out)
         assert code == 2
         assert one_sentence(err), err
         assert f"cannot write to {out}" in err
@@ -184,14 +180,14 @@ def test_a_disk_that_fills_up_leaves_the_earlier_result(medium, tmp_path, monkey
         raise OSError(28, "No space left on device")
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
-    before = (tmp_path / "syn-medium-entropy" / "claims.json").read_text()
+    before = (tmp_path / "published-figures" / "claims.json").read_text()
     monkeypatch.setattr("saccade.report.style.save_figure", full)
     code, _, err = called(*SHORT, "--seeds", 2, "--out", tmp_path)
     assert code == 2
     assert one_sentence(err), err
     assert "No space left on device" in err
-    assert (tmp_path / "syn-medium-entropy" / "claims.json").read_text() == before
-    assert set(os.listdir(tmp_path)) == {"syn-medium-entropy", "report.html"}
+    assert (tmp_path / "published-figures" / "claims.json").read_text() == before
+    assert set(os.listdir(tmp_path)) == {"published-figures", "report.html"}
 
 
 def test_a_folder_whose_name_is_not_text_works_or_is_refused(tmp_path):

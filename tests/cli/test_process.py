@@ -14,9 +14,7 @@ def test_the_process_ends_with_the_exit_code_and_no_traceback():
     code, out, err = finished("-m", "saccade", "list", "--json")
     assert (code, err) == (0, "")
     assert strictly(out)
-    code, out, err = finished(
-        "-m", "saccade", "run", "syn-small-attention", "--lr-attention", "nan"
-    )
+    code, out, err = finished("-m", "saccade", "run", "published-figures", "--lr-attention", "nan")
     assert (code, out) == (2, "")
     assert one_sentence(err), err
 
@@ -123,7 +121,7 @@ task = saccade.SequenceClasses([[.5, .5, 0], [0, .5, .5]])
 assert saccade.train(task, steps=2, batch=3, context=5, dtype="float64").loss.dtype == "float64"
 assert saccade.flow(task, t1=5.0, n_times=3).loss.dtype == "float64"
 saccade.reduced_flow(task, t1=5.0, n_times=3)
-reproduce("syn-small-attention", sys.argv[1], experiment("syn-small-attention").settings(batch=2, context=7, seeds=1))
+reproduce("long-contexts", sys.argv[1], experiment("long-contexts").settings(batch=2, context=7, seeds=1))
 after = everything()
 print([name for name in before if before[name] != after[name]])
 """

@@ -54,15 +54,15 @@ def tiles(page: str) -> dict[str, int]:
 
 def test_the_report_shows_every_claim_and_figure_of_the_folder(reproduced):
     page = (reproduced[0] / "report.html").read_text("utf-8")
-    claims = strictly((reproduced[0] / "syn-small-attention" / "claims.json").read_text())
+    claims = strictly((reproduced[0] / "long-contexts" / "claims.json").read_text())
     assert all(claim["title"] in page for claim in claims)
     assert page.count('<section class="result"') == 1
     assert tiles(page) == {"hold": len(claims) - 4, "regression tests": 4}
-    assert "saccade reproduce syn-small-attention" in page
+    assert "saccade reproduce long-contexts" in page
 
 
 def test_claims_outside_their_assumptions_are_not_counted_against_a_run(medium):
-    claims = strictly((medium[0] / "syn-medium-entropy" / "claims.json").read_text())
+    claims = strictly((medium[0] / "published-figures" / "claims.json").read_text())
     page = (medium[0] / "report.html").read_text("utf-8")
     assert tiles(page) == {"assumptions not met": len(claims)}
 
@@ -71,9 +71,9 @@ def damaged(medium, out):
     """Two results, of which one has a flipped bit in its record."""
     from shutil import copytree
 
-    copytree(medium[0] / "syn-medium-entropy", out / "syn-medium-entropy")
-    copytree(medium[0] / "syn-medium-entropy", out / "whole")
-    chunk = out / "syn-medium-entropy" / "record.zarr" / "entropy" / "0.0.0.0"
+    copytree(medium[0] / "published-figures", out / "published-figures")
+    copytree(medium[0] / "published-figures", out / "whole")
+    chunk = out / "published-figures" / "record.zarr" / "entropy" / "0.0.0.0"
     content = bytearray(chunk.read_bytes())
     content[-1] ^= 4
     chunk.write_bytes(bytes(content))
@@ -108,7 +108,7 @@ def test_a_damaged_record_is_run_again_to_the_same_numbers(medium, tmp_path):
     )
     about = [
         strictly((record.parent.parent / name / "about.json").read_text())
-        for name in ("syn-medium-entropy", "whole")
+        for name in ("published-figures", "whole")
     ]
     assert about[0]["command"] == about[1]["command"]
     assert about[0]["settings"] == about[1]["settings"]
@@ -128,9 +128,7 @@ def test_leftovers_of_a_killed_process_are_not_in_the_report(medium, tmp_path):
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
     for ending in ("unfinished", "replaced"):
-        copytree(
-            tmp_path / "syn-medium-entropy", tmp_path / f".syn-medium-entropy.0123abcd.{ending}"
-        )
+        copytree(tmp_path / "published-figures", tmp_path / f".published-figures.0123abcd.{ending}")
     page = write_page(tmp_path).read_text("utf-8")
     assert page.count('<section class="result"') == 1
 

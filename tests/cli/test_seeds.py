@@ -64,8 +64,8 @@ def test_one_chosen_seed_is_run(tmp_path):
         "--context",
         "5",
     )
-    main(["run", "syn-medium-entropy", *small, "--seeds", "7,", "--out", str(tmp_path)])
-    assert load_record(tmp_path / "syn-medium-entropy" / "record.zarr").seed.values.tolist() == [7]
+    main(["run", "published-figures", *small, "--seeds", "7,", "--out", str(tmp_path)])
+    assert load_record(tmp_path / "published-figures" / "record.zarr").seed.values.tolist() == [7]
 
 
 def test_every_experiment_with_seeds_takes_them_so():

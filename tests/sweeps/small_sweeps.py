@@ -23,8 +23,8 @@ from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import Outcome
 from saccade.sweeps.units import units_of
 
-NAME = "decoder-dynamics"
-SMALL = {"n_vocab": 20, "draws": 2, "remark_vocab": 20, "remark_all": 8, "remark_draws": 2}
+NAME = str(Path(__file__).with_name("toy.py"))
+SMALL = {"n_vocab": 20, "draws": 2}
 SETTINGS = [word for name, value in SMALL.items() for word in ("--setting", f"{name}={value}")]
 
 

@@ -176,22 +176,6 @@ def test_one_process_two_processes_and_a_cluster_give_the_same_bits(
     assert_each_run_once(tmp_path / "cluster")
 
 
-def test_runs_that_are_computed_in_one_call_have_the_same_bits_on_a_cluster(
-    tmp_path: Path, two_workers: Processes
-) -> None:
-    settings: dict[str, Any] = {
-        "over": {"ratios": [(1.0,), (10.0,)]},
-        "seeds": 1,
-        "keep": ["loss", "common_mass"],
-    }
-    here = saccade.sweep("syn-small-attention", **settings, out=tmp_path / "here", workers=1)
-    there = saccade.sweep(
-        "syn-small-attention", **settings, out=tmp_path / "there", cluster=two_workers.address
-    )
-    assert (here.status == FINISHED).all()
-    assert_same_bits(there, here)
-
-
 def test_a_killed_worker_changes_nothing(
     tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset
 ) -> None:

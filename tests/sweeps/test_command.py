@@ -182,7 +182,7 @@ def entries(line: str) -> list[str]:
         (NAME, "--over", "draws=9223372036854775808"),
         (NAME, "--over", "overlap/draws=0.1/2,nan/3"),
         ("escape", "--over", "seed=0,99999999999999999999"),
-        ("syn-small-attention", "--over", "seeds=99999999999999999999"),
+        ("published-figures", "--over", "seeds=99999999999999999999"),
         (NAME, "--seeds", 2, "--workers", 0),
         (NAME, "--seeds", 2, "--memory", -1),
         (NAME, "--seeds", 2, "--time-limit", 0),

@@ -55,7 +55,7 @@ def test_a_change_of_any_file_that_computes_is_another_computation(tmp_path):
     files = [
         "model/rows_kernel.c",
         "model/flow_kernel.c",
-        "experiments/scan_and_snap/decoder_dynamics.py",
+        "experiments/scan_and_snap/decoder.py",
         "sweeps/execution.py",
     ]
     ended = _finished(tmp_path, "-c", _EDITED, json.dumps(files))

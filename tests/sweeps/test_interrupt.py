@@ -24,7 +24,7 @@ from tests.sweeps.small_sweeps import (
 
 LONG = (
     "sweep",
-    "syn-medium-entropy",
+    "published-figures",
     "--over",
     "steps=1000000,2000000",
     "--seeds",

@@ -26,8 +26,6 @@ from saccade.records.store import result_folder
 from saccade.records.writing import whole_file
 from saccade.sweeps import repair as repair_module
 from saccade.sweeps.folder import SweepFolder, _written
-from saccade.sweeps.outcome_file import companies
-from saccade.sweeps.sweep import sweep
 from tests.sweeps.small_sweeps import (
     NAME,
     assert_same_dataset,
@@ -39,8 +37,6 @@ from tests.sweeps.small_sweeps import (
     small_config,
     small_grid,
 )
-
-TOGETHER = "syn-small-attention"
 
 
 @pytest.fixture(scope="module")
@@ -94,29 +90,6 @@ def test_a_sweep_does_not_go_on_over_damage(whole, tmp_path):
         True,
         True,
     )
-
-
-def test_runs_computed_together_are_repaired_together_to_the_same_bits(tmp_path):
-    config = experiment(TOGETHER).settings(batch=2, context=7)
-    sweep(
-        TOGETHER,
-        {"lr_attention": [0.5, 1.0]},
-        seeds=3,
-        out=tmp_path / "whole",
-        config=config,
-        workers=1,
-    )
-    shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
-    (file,) = (tmp_path / "damaged" / "runs").glob("*.npz")
-    file.write_bytes(file.read_bytes()[:-1])
-    assert called("verify", tmp_path / "damaged", "--repair", "--workers", 1)[0] == 0
-    assert_same_dataset(tmp_path / "damaged", tmp_path / "whole")
-    # Alone they may have the same last bits by chance, so their company is compared too.
-    whole, repaired = (
-        companies([*SweepFolder(tmp_path / name).entries.values()]) for name in ("whole", "damaged")
-    )
-    assert whole == repaired
-    assert [len(company) for company in whole.values()] == [6]
 
 
 def copy_with_damaged_dataset(whole, path):
@@ -337,7 +310,7 @@ def test_drafts_of_living_and_of_killed_writers_are_no_damage(whole, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "{}", '{"name": "x"}', '{"name": "decoder-dynamics", "config": {"a": 1}}', "3"],
+    ["", "{", "[]", "{}", '{"name": "x"}', '{"name": "toy", "config": {"a": 1}}', "3"],
 )
 def test_a_damaged_description_is_a_sentence(whole, tmp_path, text):
     path = tmp_path / "damaged"

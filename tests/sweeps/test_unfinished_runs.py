@@ -7,20 +7,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 
 import numpy as np
 
 import saccade
 from saccade import processes
-from saccade.experiments import experiment
 from saccade.lab.protocol import Experiment
 from saccade.processes import Worker
 from saccade.sweeps.execution import execute
-from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, companies
+from saccade.sweeps.outcome_file import FAILED, FINISHED, TIMED_OUT
 from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
@@ -122,23 +119,6 @@ def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
     assert (tmp_path / "figure.svg").exists()
 
 
-def test_a_run_that_diverges_is_kept_with_its_record_and_counted(tmp_path):
-    config = experiment("syn-small-attention").settings(batch=2, context=7)
-    rates = [1.0, 1e25]
-    dataset = sweep(
-        "syn-small-attention",
-        {"lr_attention": rates, "ratio": [1.0]},
-        seeds=1,
-        out=tmp_path,
-        config=config,
-        workers=1,
-    )
-    assert list(dataset.status.values.ravel()) == [FINISHED, DIVERGED]
-    assert "1 of 1 trajectories left all bounds" in str(dataset.reason.values.ravel()[1])
-    assert dataset.loss.isel(seed=0, ratio=0).notnull().values[1].any()
-    assert "1 diverged" in called("sweep", "--status", tmp_path)[1]
-
-
 def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_again(tmp_path):
     n_seeds = 60
     sweeping = started(*small_arguments(tmp_path / "killed", n_seeds, "--workers", 1))
@@ -181,21 +161,6 @@ def test_a_run_beyond_its_share_of_memory_fails_and_the_others_finish(tmp_path):
     assert "Unable to allocate" in str(dataset.reason.values[1])
 
 
-def a_vectorised_unit():
-    config = experiment("syn-small-attention").settings(batch=7, context=11)
-    grid = Grid.of("syn-small-attention", {"ratio": [1, 10]}, 4, config)
-    (unit,) = units_of(grid.name, grid.runs, {run.identity for run in grid.runs})
-    return unit
-
-
-def test_runs_computed_together_have_the_same_bits_after_their_process_was_killed():
-    unit, worker = a_vectorised_unit(), Killed()
-    killed, untouched = computed_by(worker, unit), computed_by(processes.Worker(), unit)
-    assert worker.n_started == 2
-    assert [outcome.status for outcome in killed] == [FINISHED] * len(killed)
-    assert_same_bits(untouched, killed)
-
-
 class Killed(Kept):
     """A worker whose first process is killed while it still loads."""
 
@@ -236,57 +201,6 @@ def assert_same_bits(outcomes, others):
         assert one.company == other.company
         for name, values in one.record[1].items():
             np.testing.assert_array_equal(values, other.record[1][name], err_msg=name)
-
-
-def test_runs_computed_together_whose_process_is_lost_twice_end_together_if_none_of_them_did_it():
-    unit = a_vectorised_unit()
-    n_runs = len(unit.identities)
-    lost = Dying(0, 1)
-    found = computed_by(lost, unit)
-    assert lost.n_asked == 2 + n_runs + 1
-    assert [outcome.status for outcome in found] == [FINISHED] * n_runs
-    assert_same_bits(found, computed_by(Dying(), unit))
-    apart = computed_by(Dying(0, 1, 2 + n_runs), unit)  # together they are too much for one process
-    assert [outcome.company for outcome in apart] == [(identity,) for identity in unit.identities]
-
-
-def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_in_an_undisturbed_sweep(
-    tmp_path, monkeypatch
-):
-    """Its process is lost three times, at last when it is alone, so that the others of its call
-    finish alone.
-    """
-    config = experiment("syn-small-attention").settings(batch=7, context=11)
-    asked = {"over": {"ratio": [1, 10]}, "seeds": 4, "config": config, "workers": 1}
-    sweep("syn-small-attention", **asked, out=tmp_path / "untouched")
-    monkeypatch.setattr(processes, "Worker", lambda memory: Dying(0, 1, 4))
-    hurt = sweep("syn-small-attention", **asked, out=tmp_path / "hurt")
-    assert (hurt.status == FAILED).sum() == 1
-    monkeypatch.undo()
-    sweep("syn-small-attention", **asked, out=tmp_path / "hurt", retry_failed=True)
-    assert_same_dataset(tmp_path / "hurt", tmp_path / "untouched")
-    # In other company the last bits may agree by chance, as some processors have it: so the company
-    # itself is compared too.
-    untouched, hurt = (
-        companies([*SweepFolder(tmp_path / name).entries.values()])
-        for name in ("untouched", "hurt")
-    )
-    assert untouched == hurt
-    assert [len(company) for company in untouched.values()] == [8]
-
-
-def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
-    worker = Worker()
-
-    def close_once_it_loads():
-        while worker._process is None:
-            time.sleep(0.01)
-        worker.close()
-
-    threading.Thread(target=close_once_it_loads, daemon=True).start()
-    outcomes = outcomes_of(worker, a_vectorised_unit())
-    assert {outcome.status for outcome in outcomes} == {FAILED}
-    assert worker._process is None
 
 
 def test_a_name_in_keep_that_no_record_has_ends_the_sweep_at_its_first_run(tmp_path):

@@ -47,7 +47,7 @@ DISTANCES = {
     "gradient": "gradient of Z early in training",
     "learned": "what is learned from windows",
 }
-_WITHIN = 0.05  # how near to the power -1/2, as in `long-context-limit`
+_WITHIN = 0.05  # how near to the power -1/2, as in `long-contexts`
 _WORTH = 0.9  # draws: tokens that are worth as many may be called independent
 _CELL = "length source part class"
 VARIABLES = {

@@ -3,7 +3,7 @@ text cannot tell.
 
 The theorem's own model is trained from zero without noise, on every window of a sample of the text
 at every update, with SGD, with momentum at a tenth of the rate, and with Adam at several rates;
-samples share no window. `adam-subsets` found on classes of the paper's making that Adam follows
+samples share no window. `adam` found on classes of the paper's making that Adam follows
 frequency less than SGD, and that a higher rate favours more frequent tokens: both are asked here.
 On the same sample two optimisers agree in its noise, on different ones its noise sets them apart;
 so they are compared across samples, over how far samples agree with the same optimiser. Intervals
