@@ -23,10 +23,10 @@ import xarray as xr
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_runs as runs
 from saccade.experiments.real_text.every_run import CORRELATION, SHARE, cut
-from saccade.experiments.real_text.token_groups import Text, TokenGroups
+from saccade.experiments.real_text.token_groups import Text
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines
+from saccade.lab.panel import DASHES, Line, Lines
 from saccade.observe.fits import simultaneous
 from saccade.theory.condition import met
 from saccade.theory.questions import DISTINCT_ON_TEXT, FATES_ON_TEXT, WINNERS_ON_TEXT
@@ -42,7 +42,7 @@ class Score(NamedTuple):
     """A score of gains by repetition, its ceiling, and what unrelated repetitions would score."""
 
     title: str
-    y: str
+    panel: str
     of: Callable[..., Any]
     ceiling: Callable[..., float]
     even: float = 0.0
@@ -51,27 +51,27 @@ class Score(NamedTuple):
 SCORES = {
     "frequency": Score(
         "rank correlation of gain and frequency, 100 tokens per query",
-        "rank correlation of gain and frequency",
+        "gain and frequency",
         fates.frequency_following,
         fates.gain_agreement,
     ),
     "distinct": Score(
         "distinct tokens outgain common tokens: share of pairs",
-        "share of common tokens outgained",
+        "distinct against common tokens",
         fates.share_outgained,
         fates.pair_agreement,
         0.5,
     ),
     "matched": Score(
         "distinct tokens outgain equally frequent others: share of pairs",
-        "",
+        "distinct against equally frequent tokens",
         partial(fates.share_outgained, matched=True),
         partial(fates.pair_agreement, matched=True),
         0.5,
     ),
     "order": Score(
         "rank correlation of gain and frequency, distinct tokens of one next token",
-        "rank correlation with frequency",
+        "gain and frequency of distinct tokens",
         fates.frequency_order,
         fates.order_agreement,
     ),
@@ -223,7 +223,7 @@ def text_fates(
 
     lab.keep("frequency", runs.gain_array(groups.frequency, source), about="before the query")
     lab.keep("step", [times[model] for model in MODELS], "model observation")
-    rows, panels = [], {}
+    panels = {}
     for name, score in SCORES.items():
         lines = []
         for tone, model in enumerate(MODELS):
@@ -233,27 +233,25 @@ def text_fates(
             low, high = values.min(axis=1), values.max(axis=1)
             lines.append(Line(x, values.mean(axis=1), model, tone=tone, low=low, high=high))
             lines += [Line(x, end, "", DASHES, tone) for end in (top, 2 * score.even - top)]
-            rows += [
-                {"model": model, "update": step, "measure": score.title, "mean": line}
-                | {"lowest": low[i], "highest": high[i], "ceiling": top[i]}
-                for i, (step, line) in enumerate(zip(x, values.mean(axis=1)))
-            ]
-        ylim, levels = (SHARE if score.even else CORRELATION), {score.even: ""}
-        panels[name] = Lines(name, "updates", score.y, lines, "x", ylim=ylim, levels=levels)
-    lab.table(rows)
-    lab.draw(
-        panels["frequency"],
-        panels["distinct"],
-        caption="Panel 1: rank correlation of the gains of tokens with their frequency. Below zero "
-        "frequent tokens have lost attention, above zero they have won it. Panel 2: share of a "
-        "query's common tokens that a distinct one has outgained.",
+        y, ylim = ("share of pairs", SHARE) if score.even else ("rank correlation", CORRELATION)
+        panels[name] = Lines(
+            score.panel, "updates", y, lines, "x", ylim=ylim, levels={score.even: ""}
+        )
+    about = (
+        "Lines and bands: mean and range over samples (theorem's models) or seeds. Dashed: the "
+        "ceiling, on either side."
     )
     lab.draw(
+        panels["frequency"],
         panels["order"],
-        one_query(gains["theorem"], places, groups),
-        caption="Panel 3: whether frequent distinct tokens have gained more. Lines and bands: mean "
-        "and range over samples (theorem's models) or seeds. Dashed: the ceiling, on either side. "
-        "Panel 4: the 100 most frequent tokens of one query at both times.",
+        caption="Panels 1 and 2: rank correlation of the gains of tokens with their frequency, and "
+        f"the same among distinct tokens of one next token. {about}",
+    )
+    lab.draw(
+        panels["distinct"],
+        panels["matched"],
+        caption="Panels 3 and 4: share of a query's common tokens, and of equally frequent ones, "
+        "that a distinct token has outgained.",
     )
     (start, end), (low, high) = (
         [numbers["theorem", when] for when in WHEN] for numbers in (told, ceilings)
@@ -266,15 +264,3 @@ def text_fates(
         f"In an ordinary Transformer gain and frequency correlate {ordinary[0]:.2f} and "
         f"{ordinary[1]:.2f}, gains with two seeds at most {max(seeds):.2f}."
     )
-
-
-def one_query(gains: fates.Array, places: dict[tuple[str, str], int], groups: TokenGroups) -> Lines:
-    """The known tokens of the query with most distinct tokens, in the theorem's model."""
-    query = int(groups.distinct.sum(axis=1).argmax())
-    at, points = groups.known[query], []
-    for tone, when in enumerate(WHEN):
-        gain = gains[places["theorem", when]][:, query, at].mean(axis=0)
-        rank = np.argsort(np.argsort(gain)) / (len(gain) - 1)
-        points.append(Line(groups.frequency[query, at], rank, when, POINTS, tone))
-    y = "place by gain (0 lowest, 1 highest)"
-    return Lines("tokens of one query", "frequency before the query", y, points, "x")

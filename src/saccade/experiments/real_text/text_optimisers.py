@@ -19,9 +19,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import rankdata
 
-from saccade.data.text.windows import Windows
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
@@ -31,7 +29,7 @@ from saccade.experiments.real_text.token_groups import Text, TokenGroups
 from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import POINTS, RINGS, Line, Lines, over_seeds, with_intervals
+from saccade.lab.panel import RINGS, Line, Lines, with_intervals
 from saccade.model.positions import distance_bias
 from saccade.observe.fits import disattenuated, jackknife, simultaneous
 from saccade.theory import scan_and_snap as theory
@@ -53,7 +51,8 @@ ENCODINGS: dict[str, dict[str, Any]] = {
 }
 ENCODINGS["matched sinusoidal"] = {"positions": "sinusoidal", "embedding_scale": MATCHED}
 EARLY_STEPS, EARLY_BAR = 10, 0.85  # as in `text-forecast`
-N_OBSERVATIONS = 12
+N_HEADS = 4  # one would have ALiBi's flattest slope, 1/256 a token
+LR = 3e-3  # of Adam for the Transformer
 ADDED, COUNTED = "scores of token and place add", "the prior is counted"
 TOKENS = "100 tokens per query"
 
@@ -79,16 +78,13 @@ def one_optimiser(
     return xr.Dataset({"gain": runs.gain_array(logits[1] - logits[0], text)})
 
 
-def one_encoding(
-    *, positions: str, seed: int, text: Text, heads: int, training: dict[str, Any]
-) -> xr.Dataset:
-    """Gains at the end, and by time how much more attention has moved to distinct tokens than to
-    common ones (logarithm), mean over the queries that have distinct tokens.
+def one_encoding(*, positions: str, seed: int, text: Text, steps: int) -> xr.Dataset:
+    """Gains, and the change of the logarithm of attention on distinct tokens less that on common
+    ones, mean over the queries that have distinct tokens.
     """
-    last = training["steps"]
-    times = np.unique(np.geomspace(1, last, N_OBSERVATIONS).round().astype(int)).tolist()
-    changes = ENCODINGS[positions] | {"n_heads": heads}
-    run = runs.transformer_run(text, changes, every=[0, *times], seed=seed, **training)
+    changes = ENCODINGS[positions] | {"n_heads": N_HEADS}
+    training = {"steps": steps, "every": [0, steps], "batch": 128, "lr": LR}
+    run = runs.transformer_run(text, changes, seed=seed, **training)
     groups = text.groups
     by_head = run.head_score.transpose("time", "head", "query", "token").values
     attention, kept = mean_attention(by_head, groups.frequency).mean(axis=1), groups.distinct.any(1)
@@ -97,10 +93,8 @@ def one_encoding(
         for member in (groups.distinct, groups.common)
     )
     outgrown = np.log(distinct / common)
-    about = {"units": "1", "definition": "log change of attention: distinct less common tokens"}
-    grown = xr.DataArray(outgrown - outgrown[0], {"time": run.time.values}, attrs=about)
     gain = runs.gain_array(runs.gains_of(run)[-1], text)
-    return xr.Dataset({"transformer_gain": gain, "outgrown": grown})
+    return xr.Dataset({"transformer_gain": gain, "outgrown": outgrown[-1] - outgrown[0]})
 
 
 def noise_corrected(one: fates.Array, other: fates.Array, groups: TokenGroups) -> fates.Array:
@@ -130,13 +124,23 @@ def across_seeds(one: fates.Array, other: fates.Array, groups: TokenGroups) -> f
     )
 
 
-def counted(
-    text: Text, n_windows: int, sample: int, prior: list[float] | None
-) -> tuple[Windows, fates.Array]:
-    """Windows in which each place counts by a prior, and the first force (query, token)."""
-    windows = text.corpus.windows(text.window, n_windows=n_windows, sample=sample, prior=prior)
-    force = theory.first_force(windows.counts, windows.query, windows.next_token).force
-    return windows, force[text.queries]
+def under_prior(
+    text: Text, n_windows: int, sample: int, slopes: list[list[float]]
+) -> tuple[fates.Array, fates.Array]:
+    """Gains in the theorem's own model under the first of ALiBi's slopes, and the first force
+    (prior, query, token) of counts without a prior, then with each slope.
+    """
+    of_priors = [
+        text.corpus.windows(text.window, n_windows=n_windows, sample=sample, prior=prior)
+        for prior in (None, *slopes)
+    ]
+    forces = [
+        theory.first_force(one.counts, one.query, one.next_token).force[text.queries]
+        for one in of_priors
+    ]
+    rates = {"lr_decoder": 10.0, "lr_attention": 1.0}
+    gains = runs.noise_free_logits(of_priors[1], text.queries, save=[EARLY_STEPS], **rates)
+    return gains[-1], np.array(forces)
 
 
 @experiment(
@@ -167,24 +171,20 @@ def text_optimisers(
     lr_attention: A[float, "rate of Z with SGD"] = 1.0,
     adam_rates: A[tuple[float, ...], "rates of Adam, the same for Y and Z"] = (0.003, 0.01, 0.03),
     transformer_steps: A[int, "updates of the Transformer"] = 200,
-    batch: A[int, "windows per step, with a prediction for every token"] = 128,
-    lr: A[float, "rate of Adam for the Transformer"] = 3e-3,
     seeds: A[int | tuple[int, ...], "number of random starts, or a list of seeds"] = 4,
-    heads: A[int, "attention heads; one would have ALiBi's flattest slope"] = 4,
     prior_windows: A[int, "windows of each of the two samples under a prior"] = 40_000,
 ) -> str:
     """Does it depend on the optimiser, or on positions, which tokens of a text gain attention?"""
     source = Text(text, n_vocab, queries, window)
     rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     kinds, starts = optimisers(rates, adam_rates), checked_seeds(seeds)
-    training = {"steps": transformer_steps, "batch": batch, "lr": lr}
     groups = source.groups
     noise_free = (
         partial(one_optimiser, text=source, n_windows=n_windows, steps=steps, kinds=kinds),
         {"optimiser": kinds, "sample": range(samples)},
     )
     ordinary = (
-        partial(one_encoding, text=source, heads=heads, training=training),
+        partial(one_encoding, text=source, steps=transformer_steps),
         {
             "positions": ENCODINGS,
             "seed": starts,
@@ -249,14 +249,15 @@ def text_optimisers(
     trained = {kind: found.transformer_gain.sel(positions=kind).values for kind in ENCODINGS}
     encoded = [kind for kind in ENCODINGS if kind != "none"]
     seed_top = {kind: fates.gain_agreement(one, groups) for kind, one in trained.items()}
-    grown = found.outgrown.isel(time=-1)
-    slopes = distance_bias(heads, 1, window + 1)[:, 0, :-1].flip(-1).tolist()  # nearest place first
-    forces = [
-        [counted(source, prior_windows, sample, prior)[1] for prior in (None, *slopes)]
-        for sample in range(2)
-    ]
-    plain, by_head = np.array([one[0] for one in forces]), np.array([one[1:] for one in forces])
-    added = (by_head - plain[:, None]).mean(axis=(0, 1))
+    grown = found.outgrown
+    slopes = (
+        distance_bias(N_HEADS, 1, window + 1)[:, 0, :-1].flip(-1).tolist()
+    )  # nearest place first
+    prior_gains, forces = map(
+        np.array,
+        zip(*(under_prior(source, prior_windows, sample, slopes) for sample in range(2))),
+    )
+    added = (forces[:, 1:] - forces[:, :1]).mean(axis=(0, 1))
     changes = trained["alibi"] - trained["none"]
     alike = simultaneous(
         {kind: across_seeds(trained[kind], trained["none"], groups) for kind in encoded}
@@ -272,7 +273,7 @@ def text_optimisers(
             alike[kind],
             ALIKE,
         )
-    assumed = runs.assumptions(source, lr_decoder=lr, lr_attention=lr)
+    assumed = runs.assumptions(source, lr_decoder=LR, lr_attention=LR)
     for kind, statement in {"none": THEOREM_2B, "alibi": POSITIONAL_FATES}.items():
         place = met("no positions" if kind == "none" else ADDED, True)
         given = [*assumed, place, met("plain descent", False)]
@@ -295,25 +296,13 @@ def text_optimisers(
     )
 
     # the theorem's own model under ALiBi's steepest slope
-    under_prior = np.array(
-        [
-            runs.noise_free_logits(
-                counted(source, prior_windows, sample, slopes[0])[0],
-                source.queries,
-                save=[EARLY_STEPS],
-                lr_decoder=10.0,
-                lr_attention=1.0,
-            )[-1]
-            for sample in range(2)
-        ]
-    )
-    agreed = Ceiling("two samples", fates.gain_agreement(under_prior, groups), limits=False)
+    agreed = Ceiling("two samples", fates.gain_agreement(prior_gains, groups), limits=False)
     case = lab.case(met(ADDED, True), model="the theorem's own").under(agreed)
     left_out = case.but(prior="left out", given=[met(ADDED, True), met(COUNTED, False)])
     title = "rank correlation of gains under a prior with the first force, worst sample"
     told = []
-    for of_case, force in ((case, by_head[:, 0]), (left_out.breaking(COUNTED), plain)):
-        scores = [fates.same_gains(*pair, groups) for pair in zip(under_prior, force)]
+    for of_case, place in ((case, 1), (left_out.breaking(COUNTED), 0)):
+        scores = [fates.same_gains(*pair, groups) for pair in zip(prior_gains, forces[:, place])]
         of_case.at_least(POSITIONAL_LEMMA_4, title, scores, EARLY_BAR)
         told.append(min(scores))
 
@@ -322,42 +311,12 @@ def text_optimisers(
     lab.draw(
         by_kind("optimisers with SGD", f"{y}, noise-corrected", simultaneous(with_sgd)),
         by_kind("optimisers with frequency", y, simultaneous(follows), top),
+        by_kind("with those without positions", y, {kind: alike[kind] for kind in encoded}, rings),
         caption="Panel 1: rank correlation of the gains of the 100 most frequent tokens of each "
         "query with those under SGD on another sample, over how far two samples agree. 1: the same "
         "tokens gain. Panel 2: rank correlation of gains with frequency; rings: agreement of two "
-        "samples. Points have simultaneous 95 % intervals over samples.",
-    )
-    known = groups.known[0]
-    ranks = [rankdata(one[known]) for one in (under_prior[0, 0], by_head[0, 0, 0], plain[0, 0])]
-    curves = found.outgrown.isel(time=slice(1, None))
-    lab.draw(
-        by_kind("with those without positions", y, {kind: alike[kind] for kind in encoded}, rings),
-        Lines(
-            "distinct tokens against common",
-            "updates",
-            "log change, distinct less common",
-            [over_seeds(curves.sel(positions=kind), kind, i) for i, kind in enumerate(ENCODINGS)],
-            "x",
-            levels={0.0: ""},
-        ),
-        Lines(
-            "the theorem's own model under a prior",
-            "rank by the first force",
-            "rank by gain after ten steps",
-            [
-                Line(ranks[2], ranks[0], "counts without the prior", RINGS, 1),
-                Line(ranks[1], ranks[0], "counts with the prior", POINTS, 0),
-            ],
-        ),
-        caption="Panel 3: the same with each encoding and without positions, over seeds; rings: "
-        "agreement of two seeds. Panel 4: mean and range over seeds; above the line is the "
-        "theorem's side. Panel 5: tokens of the most frequent query.",
-    )
-    lab.table(
-        [
-            {"compared": str(name), **found._asdict()}
-            for name, found in (simultaneous(with_sgd) | alike).items()
-        ]
+        "samples. Panel 3: correlation of gains with each encoding with those without positions; "
+        "rings: agreement of two seeds. Intervals are simultaneous, over samples or seeds.",
     )
     return (
         f"{lab.yes_or_no(*differ)} for the optimiser: without noise, corrected for that of samples "
