@@ -14,7 +14,6 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, experiment
-from saccade.experiments.real_text.positions import ALIKE
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import (
     CALCULUS,
@@ -122,13 +121,6 @@ def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
     assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (inconclusive)"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)
-
-
-@pytest.mark.parametrize("name", ["positions", "text-fates"])
-def test_these_findings_type_no_verdict_and_no_number_of_their_own(name):
-    typed = "".join(text for text, _, _, _ in Formatter().parse(experiment(name).finding))
-    assert not re.search(r"holds|fails|cannot|not much|decide|update \d", typed)
-    assert re.findall(r"\d[\d.]*\d", typed) == ([f"{ALIKE:g}"] if name == "positions" else [])
 
 
 def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():

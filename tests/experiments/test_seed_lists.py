@@ -103,15 +103,6 @@ TINY = {
         "batch": 2,
         "context": 11,
     },
-    "positions": {
-        "text": "sotu",
-        "n_vocab": 499,
-        "queries": 3,
-        "window": 11,
-        "n_windows": 2000,
-        "steps": 4,
-        "batch": 3,
-    },
     "text-cycle": {
         "texts": ("sotu",),
         "n_vocabs": (97,),
@@ -135,31 +126,6 @@ TINY = {
         "adam_steps": 3,
     },
     "text-cycle-published": {"texts": ("sotu",), "width": 8, "epochs": 1e-4},
-    "forecast-transformer": {
-        "text": "sotu",
-        "n_vocab": 61,
-        "window": 5,
-        "n_windows": 300,
-        "queries": 2,
-        "batch": 8,
-        "least_count": 2,
-        "steps": (2, 25),
-    },
-    "forecast": {
-        "text": "sotu",
-        "n_vocab": 199,
-        "queries": 2,
-        "window": 5,
-        "n_windows": 300,
-        "looks": (2, 4),
-        "batches": (7, 11),
-        "n_words": 8,
-        "d_model": 4,
-        "context": 7,
-        "stage_steps": 4,
-        "stage_batch": 5,
-        "adam_steps": 4,
-    },
 }
 
 
