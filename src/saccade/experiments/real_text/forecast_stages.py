@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
 
@@ -50,7 +49,7 @@ def stage_forecast(name: str) -> xr.Dataset:
     text = saccade.corpus(name, n_vocab=N_WORDS)
     model = Embedded(d_model=D_MODEL, d_key=D_MODEL, init_scale=INIT_SCALE, scaled=True)
     chain = text.chain(text.n_vocab)
-    rates = {"lr_decoder": STAGE_LR, "lr_attention": STAGE_LR}
+    rates: dict[str, Any] = {"lr_decoder": STAGE_LR, "lr_attention": STAGE_LR}
     return saccade.forecast(chain, model=model, context=CONTEXT, **rates)
 
 
@@ -173,25 +172,26 @@ def claim_stages(
     """Times, signs and the order of stages: right in every seed. Rates: the interval is within a
     tenth for condensation, which starts from nothing, and a quarter for focus.
     """
-    scores = {
-        kind: pd.DataFrame([stage_scores(run, forecast) for run in of_seeds])
-        for kind, of_seeds in trained.items()
-    }
-    found = scores["SGD"]
+    found, under_adam = (
+        {key: np.array([one[key] for one in of_seeds]) for key in of_seeds[0]}
+        for of_seeds in (
+            [stage_scores(run, forecast) for run in trained[kind]] for kind in ("SGD", "Adam")
+        )
+    )
     for key, (title, within) in RATES.items():
         every_run_near(sgd, FORECAST_STAGES, title, found[key], 1, within=within)
     came = {
         f"{what} when predicted (factor {FACTOR:g})": found[f"{key} in time"] == 1
         for key, what in EVENTS.items()
     }
-    came["attention first moves the predicted way"] = found.side == float(forecast.focus_sign)
+    came["attention first moves the predicted way"] = found["side"] == float(forecast.focus_sign)
     for title, of_seeds in came.items():
         every_run(sgd, FORECAST_STAGES, f"{title}, in every run", of_seeds, 1)
-    found = scores["Adam"]
     came = {
-        "one direction before attention moves": found.condensed_time < found.moved_at,
-        "attention first turns to the most frequent token": found.side > 0,
-        "dilution after focus": found.diluted == 1,
+        "one direction before attention moves": under_adam["condensed_time"]
+        < under_adam["moved_at"],
+        "attention first turns to the most frequent token": under_adam["side"] > 0,
+        "dilution after focus": under_adam["diluted"] == 1,
     }
     for title, of_seeds in came.items():
         every_run(adam, FORECAST_ADAM, f"{title}, in every run", of_seeds, 1)

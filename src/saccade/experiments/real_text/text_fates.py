@@ -112,7 +112,6 @@ def train_one(
     full={
         "n_vocab": 2000,
         "queries": 16,
-        "n_windows": 25_000,
         "steps": (2, 5, 10, 25, 50, 100, 200, 500, 1000, 2000),
         "ordinary_steps": (5, 10, 20, 50, 100, 200, 400, 1000, 2000, 5000),
     },
@@ -221,8 +220,6 @@ def text_fates(
                 statement = THEOREM_2A if when == "at first" else THEOREM_3
                 assumed.at_least(statement, score.title, measured, 0.0, strict=True)
 
-    lab.keep("frequency", runs.gain_array(groups.frequency, source), about="before the query")
-    lab.keep("step", [times[model] for model in MODELS], "model observation")
     panels = {}
     for name, score in SCORES.items():
         lines = []

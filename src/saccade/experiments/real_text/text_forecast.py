@@ -60,7 +60,7 @@ Score: TypeAlias = Callable[[Array, Array], float]
 
 
 def one_sample(
-    text: Text, sample: int, n_windows: int, steps: Sequence[int], rates: dict[str, float]
+    text: Text, sample: int, n_windows: int, steps: Sequence[int], rates: dict[str, Any]
 ) -> dict[str, Any]:
     """Run and predictions of one sample; of the first one also how wrong they are, in size and
     direction.
@@ -84,10 +84,11 @@ def one_sample(
         return found
     # attention's rate is a tenth of the decoder's, as at full speed
     rate = theory.first_force_clock(force, lr_decoder=1.0, queries=queries) / SLOW_STEPS
-    times = np.arange(1, SLOW_STEPS + 1)
-    slow_rates = {"lr_decoder": rate, "lr_attention": 0.1 * rate}
-    slow = runs.noise_free_logits(windows, queries, save=times, dtype="float64", **slow_rates)
-    law = 0.1 * rate**2 * (times * (times - 1) / 2)[:, None, None] * always[0]
+    slow_rates: dict[str, Any] = {"lr_decoder": rate, "lr_attention": 0.1 * rate}
+    every = range(1, SLOW_STEPS + 1)
+    slow = runs.noise_free_logits(windows, queries, save=every, dtype="float64", **slow_rates)
+    times = np.array(every)[:, None, None]
+    law = 0.1 * rate**2 * (times * (times - 1) / 2) * always[0]
     return found | {
         "slow error": apart(law[1:], slow[1:]),
         "errors": (apart(logits, told.second_logits), apart(logits, run)),
@@ -136,7 +137,7 @@ def transformer_gains(text: Text, half: int, seed: int, steps: list[int]) -> Arr
     return runs.gains_of(run)[1:]
 
 
-def table(laws: Sequence[Array], of_runs: Sequence[Array], score: Score) -> Array:
+def table(laws: Any, of_runs: Any, score: Score) -> Array:
     """Score of each law with each run (law, run)."""
     return np.array([[score(law, run) for run in of_runs] for law in laws])
 
@@ -207,7 +208,7 @@ def text_forecast(
     adam_steps: A[int, "updates of the embedded model under Adam"] = 1500,
 ) -> str:
     """Do the counts of a text forecast which tokens gain attention?"""
-    rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
+    rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     source, starts = Text(texts[0], n_vocab, queries, window), checked_seeds(seeds)
     times, later = sorted({*steps, EARLY, LATER}), sorted(batch_steps)
     observed, firsts = sorted(transformer_steps), checked_seeds(transformer_seeds)
@@ -279,14 +280,14 @@ def text_forecast(
     for (name, law), (_, agreed_at) in tables.items():
         statement, step, bar = LAWS[law]
         shown = Ceiling("a run on other windows", elsewhere(agreed_at), limits=False)
-        rival = Ceiling("rare words first", rare[name, law], limits=False)
+        baseline = Ceiling("rare words first", rare[name, law], limits=False)
         case = lab.case(text=name)
         title = f"{law}: rank correlation with training, step {step}"
         own = cut(intervals[name, law, "own"], CORRELATION)
         across = f"{law} from other windows / a run on them: rank correlation, step {step}"
         other = intervals[name, law, "other"]
         main += [
-            case.under(rival, shown).after_trial_runs.at_least(statement, title, own, bar),
+            case.under(baseline, shown).after_trial_runs.at_least(statement, title, own, bar),
             case.under(shown).at_least(statement, across, other, ACROSS_BAR),
         ]
     case, of_first = lab.case().under(SAME_SAMPLE), [several[0] for several in of_text.values()]
@@ -328,8 +329,8 @@ def text_forecast(
         law: np.array([np.mean([table([of], half, score)[0] for half in at], 0) for at in by_time])
         for law, of in {"first force": force, "frequency": whole_count}.items()
     }
-    seeds_agree = [np.mean([agreement(half, score) for half in at]) for at in by_time]
-    halves_agree = [elsewhere(table(*at, score)) for at in by_time]
+    seeds_agree = [float(np.mean([agreement(half, score) for half in at])) for at in by_time]
+    halves_agree = [elsewhere(table(at[0], at[1], score)) for at in by_time]
     above = simultaneous(
         {
             (rival, step): (laws["first force"] - other)[observed.index(step)]
@@ -382,8 +383,8 @@ def text_forecast(
         f"in-sample; “rare words first” reaches {max(rare[text, law] for text in texts):.2f}. "
         f"Counts of another sample of {name} reach {elsewhere(tables[key][0]):.2f}, a second run "
         f"{elsewhere(tables[key][1]):.2f}. With {batches[-1]} windows a batch the correlation is "
-        f"{largest}, for an ordinary Transformer {laws['first force'][-1].mean():.2f} "
-        f"({seeds_agree[-1]:.2f})."
+        f"{largest}, for an ordinary Transformer {laws['first force'][-1].mean():.2f} (two seeds: "
+        f"{seeds_agree[-1]:.2f})."
     )
 
 

@@ -87,7 +87,10 @@ def one_encoding(*, positions: str, seed: int, text: Text, steps: int) -> xr.Dat
     run = runs.transformer_run(text, changes, seed=seed, **training)
     groups = text.groups
     by_head = run.head_score.transpose("time", "head", "query", "token").values
-    attention, kept = mean_attention(by_head, groups.frequency).mean(axis=1), groups.distinct.any(1)
+    attention, kept = (
+        mean_attention(by_head, groups.frequency).mean(axis=1),
+        np.any(groups.distinct, 1),
+    )
     distinct, common = (
         np.where(member & kept[:, None], attention, 0).sum(axis=2)[:, kept].mean(axis=1)
         for member in (groups.distinct, groups.common)
@@ -138,7 +141,7 @@ def under_prior(
         theory.first_force(one.counts, one.query, one.next_token).force[text.queries]
         for one in of_priors
     ]
-    rates = {"lr_decoder": 10.0, "lr_attention": 1.0}
+    rates: dict[str, Any] = {"lr_decoder": 10.0, "lr_attention": 1.0}
     gains = runs.noise_free_logits(of_priors[1], text.queries, save=[EARLY_STEPS], **rates)
     return gains[-1], np.array(forces)
 
@@ -301,8 +304,8 @@ def text_optimisers(
     left_out = case.but(prior="left out", given=[met(ADDED, True), met(COUNTED, False)])
     title = "rank correlation of gains under a prior with the first force, worst sample"
     told = []
-    for of_case, place in ((case, 1), (left_out.breaking(COUNTED), 0)):
-        scores = [fates.same_gains(*pair, groups) for pair in zip(prior_gains, forces[:, place])]
+    for of_case, prior in ((case, 1), (left_out.breaking(COUNTED), 0)):
+        scores = [fates.same_gains(*pair, groups) for pair in zip(prior_gains, forces[:, prior])]
         of_case.at_least(POSITIONAL_LEMMA_4, title, scores, EARLY_BAR)
         told.append(min(scores))
 
