@@ -140,9 +140,8 @@ def stage_scores(run: xr.Dataset, stages: xr.Dataset) -> dict[str, float]:
         exponential_rate(time, size)
         for size in (run.embedding_norm.values, run.query_scale.values, path)
     )
-    return {
-        **times,
-        **told,
+    return told | {
+        "condensed_time": times["condensed_time"],
         "condensation": embedding / float(stages.condensation_rate),
         "focus": scale / abs(float(stages.focus_rate)),
         "focus of the flow": scale / flow,

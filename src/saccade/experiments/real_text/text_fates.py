@@ -27,6 +27,7 @@ from saccade.experiments.real_text.token_groups import Text
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, Line, Lines
+from saccade.lab.relation import centre
 from saccade.observe.fits import simultaneous
 from saccade.theory.condition import met
 from saccade.theory.questions import DISTINCT_ON_TEXT, FATES_ON_TEXT, WINNERS_ON_TEXT
@@ -169,13 +170,13 @@ def text_fates(
         repetition=range(repetitions),
     )
     gains = {
-        model: found.gain.sel(model=model).transpose("observation", "repetition", ...).values
-        for model in MODELS
+        model: found.gain.sel(model=model).transpose("observation", ...).values[: len(of_model)]
+        for model, of_model in times.items()
     }
     places = {
-        (model, when): times[model].index(ordinary_early if model == "ordinary" else early)
+        (model, when): times[model].index(early if model != "ordinary" else ordinary_early)
         if when == "at first"
-        else len(times[model]) - 1
+        else -1
         for model in MODELS
         for when in WHEN
     }
@@ -191,7 +192,7 @@ def text_fates(
             for name, score in SCORES.items()
         }
     )
-    main, told, ceilings = [], {}, {}
+    main = []
     for (model, when, name), uncut in intervals.items():
         score, place = SCORES[name], places[model, when]
         gain, is_ordinary = gains[model][place], model == "ordinary"
@@ -201,7 +202,6 @@ def text_fates(
         case = lab.case(model=model, when=when).under(ceiling)
         if name == "frequency":
             case = case.after_trial_runs if model == "theorem" else case
-            told[model, when], ceilings[model, when] = measured.mean, ceiling.agreement
             claim = (
                 case.at_most(FATES_ON_TEXT, score.title, measured, -SIZE)
                 if when == "at first"
@@ -224,7 +224,7 @@ def text_fates(
     for name, score in SCORES.items():
         lines = []
         for tone, model in enumerate(MODELS):
-            x, observed = times[model][1:], gains[model][1 : len(times[model])]
+            x, observed = times[model][1:], gains[model][1:]
             values = np.array([score.of(gain, groups) for gain in observed])
             top = np.array([score.ceiling(gain, groups) for gain in observed])
             low, high = values.min(axis=1), values.max(axis=1)
@@ -250,14 +250,14 @@ def text_fates(
         caption="Panels 3 and 4: share of a query's common tokens, and of equally frequent ones, "
         "that a distinct token has outgained.",
     )
-    (start, end), (low, high) = (
-        [numbers["theorem", when] for when in WHEN] for numbers in (told, ceilings)
+    scores, tops = (
+        [f"{number:.2f}" for number in numbers]
+        for numbers in zip(*((centre(each.measured), each.ceilings[0].agreement) for each in main))
     )
-    ordinary, seeds = ([numbers["ordinary", when] for when in WHEN] for numbers in (told, ceilings))
     return (
         f"{lab.yes_or_no(*main)}: in the theorem's own model, trained on {text} without noise, "
-        f"gains of tokens correlate {start:.2f} with their frequency at first and {end:.2f} in the "
-        f"end. Gains in two samples correlate {low:.2f} at first and {high:.2f} in the end. "
-        f"In an ordinary Transformer gain and frequency correlate {ordinary[0]:.2f} and "
-        f"{ordinary[1]:.2f}, gains with two seeds at most {max(seeds):.2f}."
+        f"gains of tokens correlate {scores[0]} with their frequency at first and {scores[1]} in "
+        f"the end. Gains in two samples correlate {tops[0]} at first and {tops[1]} in the end. "
+        f"In an ordinary Transformer gain and frequency correlate {scores[2]} and {scores[3]}, "
+        f"gains with two seeds {tops[2]} and {tops[3]}."
     )

@@ -29,7 +29,7 @@ from saccade.experiments.real_text.every_run import CORRELATION, cut
 from saccade.experiments.real_text.token_fates import Array, mean_correlation
 from saccade.experiments.real_text.token_groups import Text
 from saccade.experiments.real_text.token_scores import score_measure
-from saccade.lab.ceiling import SAME_SAMPLE, Ceiling
+from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, DOTS, LINE, RINGS, Line, Lines, with_intervals
 from saccade.lab.settings import Range
@@ -38,16 +38,10 @@ from saccade.observe.fits import agreement, interval, jackknife, simultaneous
 from saccade.processes import in_processes
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.questions import FORECAST_ORDER, FORECAST_TRANSFORMER
-from saccade.theory.scan_and_snap.statements import (
-    DECODER_FIRST,
-    DECODER_FIRST_ERROR,
-    FIRST_FORCE,
-    FIRST_FORCE_CLOCK,
-)
+from saccade.theory.scan_and_snap.statements import DECODER_FIRST, FIRST_FORCE
 
 LEAST = 20  # a token is scored if it occurs more often than this before the query
 FORECAST_WINDOWS = 20_000  # that the forecast for batches is made from
-SLOW_STEPS = 24  # eight points of an error below 10 %
 EARLY, LATER = 10, 25  # steps after which the first force and decoder first are scored
 EARLY_BAR, LATER_BAR, ACROSS_BAR = 0.85, 0.95, 0.9
 HALF = 0.5  # of the correlation of two seeds, and a correlation that a reader would call a forecast
@@ -61,43 +55,22 @@ Score: TypeAlias = Callable[[Array, Array], float]
 
 def one_sample(
     text: Text, sample: int, n_windows: int, steps: Sequence[int], rates: dict[str, Any]
-) -> dict[str, Any]:
-    """Run and predictions of one sample; of the first one also how wrong they are, in size and
-    direction.
-    """
+) -> dict[str, Array]:
+    """Run and predictions (time, query, token) of one sample, and counts in the first one."""
     first, windows = (
         text.corpus.windows(text.window, n_windows=n_windows, sample=number)
         for number in (0, sample)
     )
     queries = first.frequent_queries[: text.n_queries].tolist()
     counted = windows.counts, windows.query, windows.next_token
-    force = theory.first_force(*counted)
-    told = theory.decoder_first(
-        *counted, steps=steps, queries=queries, with_error=sample == 0, **rates
-    )
-    logits = told.attention_logits
+    told = theory.decoder_first(*counted, steps=steps, queries=queries, with_error=False, **rates)
     run = runs.noise_free_logits(windows, queries, save=steps, **rates)
-    seen = np.stack([first.token_count(query) for query in queries])
-    always = np.broadcast_to(force.force[queries], run.shape)
-    found = {"run": run, "first force": always, "decoder first": logits, "count": seen}
-    if sample:
-        return found
-    # attention's rate is a tenth of the decoder's, as at full speed
-    rate = theory.first_force_clock(force, lr_decoder=1.0, queries=queries) / SLOW_STEPS
-    slow_rates: dict[str, Any] = {"lr_decoder": rate, "lr_attention": 0.1 * rate}
-    every = range(1, SLOW_STEPS + 1)
-    slow = runs.noise_free_logits(windows, queries, save=every, dtype="float64", **slow_rates)
-    times = np.array(every)[:, None, None]
-    law = 0.1 * rate**2 * (times * (times - 1) / 2) * always[0]
-    return found | {
-        "slow error": apart(law[1:], slow[1:]),
-        "errors": (apart(logits, told.second_logits), apart(logits, run)),
+    return {
+        "run": run,
+        "first force": np.broadcast_to(theory.first_force(*counted).force[queries], run.shape),
+        "decoder first": told.attention_logits,
+        "count": np.stack([first.token_count(query) for query in queries]),
     }
-
-
-def apart(one: Array, other: Array) -> Array:
-    """Distance of two sets of logits over the size of the second (first axis)."""
-    return np.linalg.norm(one - other, axis=(1, 2)) / np.linalg.norm(other, axis=(1, 2))
 
 
 def batch_run(text: Text, batch: int, seed: int, steps: list[int], rates: dict[str, Any]) -> Array:
@@ -290,16 +263,6 @@ def text_forecast(
             case.under(baseline, shown).after_trial_runs.at_least(statement, title, own, bar),
             case.under(shown).at_least(statement, across, other, ACROSS_BAR),
         ]
-    case, of_first = lab.case().under(SAME_SAMPLE), [several[0] for several in of_text.values()]
-    slow = np.array([one["slow error"] for one in of_first])
-    title = "first force against slow training"
-    case.at_most(FIRST_FORCE, f"{title}, second step: distance", slow[:, 0], 0.01)
-    title += " where its predicted error is 10 %: distance"
-    case.between(FIRST_FORCE_CLOCK, title, slow[:, -1], 0.05, 0.2)
-    told, true = np.array([one["errors"] for one in of_first]).swapaxes(0, 1)
-    small = (told > 1e-6) & (told <= 0.2)
-    title = "predicted error of decoder first / true error"
-    case.near(DECODER_FIRST_ERROR, title, told[small] / true[small], 1, within=0.25)
 
     # with batches: the bound was set before any run of this form
     score = partial(mean_correlation, members=count > LEAST)

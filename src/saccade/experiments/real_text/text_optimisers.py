@@ -100,31 +100,28 @@ def one_encoding(*, positions: str, seed: int, text: Text, steps: int) -> xr.Dat
     return xr.Dataset({"transformer_gain": gain, "outgrown": outgrown[-1] - outgrown[0]})
 
 
+def scores_of(one: fates.Array, other: fates.Array, groups: TokenGroups) -> fates.Array:
+    """Rank correlation of the gains of each run with those of each other one (run, run)."""
+    return np.array([[fates.same_gains(a, b, groups) for b in other] for a in one])
+
+
 def noise_corrected(one: fates.Array, other: fates.Array, groups: TokenGroups) -> fates.Array:
     """How far two optimisers favour the same tokens but for the noise of samples: jackknife values
     (sample).
     """
-    parts = [
-        np.array([[fates.same_gains(a, b, groups) for b in second] for a in first])
-        for first, second in ((one, other), (one, one), (other, other))
-    ]
+    parts = [scores_of(*pair, groups) for pair in ((one, other), (one, one), (other, other))]
     return jackknife(
         lambda kept: disattenuated(*(scores[np.ix_(kept, kept)] for scores in parts)), len(one)
     )
 
 
 def across_seeds(one: fates.Array, other: fates.Array, groups: TokenGroups) -> fates.Array:
-    """Rank correlation of each seed's gains with those of all other seeds of another model: the
-    same seed shares its start.
+    """Mean score of each seed with all other seeds of another model: the same one shares its start.
+    NaN for a single seed.
     """
-    if len(one) < 2:
-        return np.full(len(one), np.nan)
-    return np.array(
-        [
-            np.mean([fates.same_gains(a, b, groups) for j, b in enumerate(other) if j != i])
-            for i, a in enumerate(one)
-        ]
-    )
+    scores, n_seeds = scores_of(one, other, groups), len(one)
+    others = scores[~np.eye(n_seeds, dtype=bool)].reshape(n_seeds, -1)
+    return others.mean(axis=1) if n_seeds > 1 else np.full(1, np.nan)
 
 
 def under_prior(
@@ -251,7 +248,8 @@ def text_optimisers(
     # sinusoids are far larger than embeddings at the start, so there is a run of equal size too.
     trained = {kind: found.transformer_gain.sel(positions=kind).values for kind in ENCODINGS}
     encoded = [kind for kind in ENCODINGS if kind != "none"]
-    seed_top = {kind: fates.gain_agreement(one, groups) for kind, one in trained.items()}
+    tops = {kind: fates.gain_agreement(one, groups) for kind, one in trained.items()}
+    rings = {kind: min(tops[kind], tops["none"]) for kind in encoded}
     grown = found.outgrown
     slopes = (
         distance_bias(N_HEADS, 1, window + 1)[:, 0, :-1].flip(-1).tolist()
@@ -269,7 +267,7 @@ def text_optimisers(
     )
     alike |= {key: cut(one, CORRELATION) for key, one in alike.items() if key[0] != "grown"}
     for kind in encoded:
-        agreed = Ceiling("two seeds", min(seed_top[kind], seed_top["none"]), "seeds averaged")
+        agreed = Ceiling("two seeds", rings[kind], "seeds averaged")
         lab.case(positions=kind).under(agreed).after_trial_runs.at_least(
             POSITIONS_ON_TEXT,
             f"rank correlation of gains with those without positions, {TOKENS}",
@@ -309,7 +307,6 @@ def text_optimisers(
         of_case.at_least(POSITIONAL_LEMMA_4, title, scores, EARLY_BAR)
         told.append(min(scores))
 
-    rings = {kind: min(seed_top[kind], seed_top["none"]) for kind in encoded}
     y = "rank correlation of gains"
     lab.draw(
         by_kind("optimisers with SGD", f"{y}, noise-corrected", simultaneous(with_sgd)),
