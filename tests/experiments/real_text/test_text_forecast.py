@@ -42,13 +42,13 @@ def test_elsewhere_is_the_mean_over_pairs_of_samples():
     np.testing.assert_allclose(np.diag(scores), 1)
 
 
-def test_decoder_first_is_right_in_size_early_on_and_the_first_force_in_direction():
-    rates = {"lr_decoder": 10.0, "lr_attention": 1.0}
+def test_at_small_rates_decoder_first_is_right_in_size_and_the_first_force_in_direction():
+    rates = {"lr_decoder": 0.1, "lr_attention": 0.01}
     found = asked.one_sample(Text("sotu", 61, 3, 7), 0, 1500, [2, 3], rates)
     run, told, force = (found[name][0] for name in ("run", "decoder first", "first force"))
     assert np.linalg.norm(told - run) < 0.01 * np.linalg.norm(run)
     cosine = (force * run).sum() / np.linalg.norm(force) / np.linalg.norm(run)
-    assert cosine > 0.99
+    assert cosine > 0.999
 
 
 def test_the_halves_of_a_text_are_read_by_different_transformers():
