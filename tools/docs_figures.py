@@ -20,8 +20,6 @@ from matplotlib.figure import Figure
 import saccade
 from saccade.experiments import experiment
 from saccade.experiments.focus_and_dilution.published_run import probe_attention
-from saccade.experiments.real_text.first_force_text import Scores
-from saccade.experiments.real_text.first_force_text import Settings as FirstForceText
 from saccade.experiments.scan_and_snap.snap_growth import growth_of, one_common_token
 from saccade.lab.experiment import Result
 from saccade.lab.panel import specs
@@ -116,31 +114,10 @@ def plain_descent() -> Figure:
 
 
 def first_force_text() -> Figure:
-    """Both laws of the first movement of attention on a text, with the ceiling and frequency."""
-    settings = FirstForceText(texts=("sotu",), steps=(2, 3, 5, 10, 25, 50))
-    return drawn_first_force(experiment("first-force-text").run(settings), settings.least_count)
-
-
-def drawn_first_force(record: Any, least_count: int) -> Figure:
-    scores, steps = Scores(record.sel(text="sotu"), least_count), record.step.values
-    curves = {
-        "decoder first": (scores.order(scores.told[0], scores.run), categorical(0), "-"),
-        "first force": (scores.order(scores.force[0], scores.run), categorical(1), "-"),
-        "ceiling: a run on other windows": (scores.ceiling, "black", "--"),
-        "frequency": (scores.frequency, categorical(2), "-"),
-    }
-    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
-    axes = drawing.subplots()
-    for name, (curve, colour, style) in curves.items():
-        axes.plot(steps, curve, style, color=colour, marker="o", ms=3, label=name)
-    axes.axhline(0.0, color="black", lw=0.6)
-    axes.set(
-        xscale="log", xlabel="updates", ylabel="rank correlation with training", ylim=(-1, 1.05)
-    )
-    axes.set_xticks(steps, [str(step) for step in steps])
-    axes.minorticks_off()
-    drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
-    return drawing
+    """Both predictions of the first movement of attention on a text, with ceiling and frequency."""
+    asked = experiment("text-forecast")
+    found = asked.run(asked.settings(texts=("sotu",), steps=(2, 3, 5, 50)))
+    return draw_panels([specs(found.panels)[0]], WIDTH, 3.6)
 
 
 def focus_and_dilution_cycle() -> Figure:
