@@ -321,7 +321,7 @@ def against_published(entropy: xr.DataArray, n: int) -> tuple[np.ndarray, np.nda
     gap = abs(entropy.mean("seed") - published(PUBLISHED_MEAN, n))  # at the rates of both
     variance = published(PUBLISHED_STD, n) ** 2 / 10
     error = np.sqrt(variance + entropy.std("seed", ddof=1) ** 2 / entropy.notnull().sum("seed"))
-    return gap.values, error.values
+    return np.asarray(gap), np.asarray(error)
 
 
 def final_entropy(run: xr.Dataset, task: saccade.SequenceClasses) -> np.ndarray:
