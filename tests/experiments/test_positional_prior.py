@@ -7,7 +7,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments import experiment
-from saccade.experiments.scan_and_snap.formulas_c2 import positional_lemma_4
+from saccade.experiments.scan_and_snap.formulas.attention import positional_lemma_4
 from saccade.experiments.scan_and_snap.positional_prior import PLACED, placed_classes
 from saccade.model.placed_pairwise import PlacedPairwise
 

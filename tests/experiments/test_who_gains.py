@@ -6,7 +6,7 @@ import pytest
 
 from saccade.experiments import experiment
 from saccade.experiments.scan_and_snap import who_gains as module
-from saccade.experiments.scan_and_snap.formulas_c2 import FORMULAS
+from saccade.experiments.scan_and_snap.formulas.attention import FORMULAS
 from saccade.lab.claim import FAILS, OUTSIDE
 from saccade.theory.scan_and_snap.statements import COROLLARY_2, LEMMA_4, THEOREM_2B
 

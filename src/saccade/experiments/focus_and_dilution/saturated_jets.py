@@ -1,7 +1,7 @@
 """Derivatives of the saturated model's loss by JAX, and how it changes as rare tokens move apart.
 
 Derivatives are for three tokens of masses (π₁, (1 - π₁)/2 + δ, (1 - π₁)/2 - δ) on the rank-one
-manifold, in the coordinates (γ, β, δ). What theory says of them is not here (`formulas_c5.py`).
+manifold, in the coordinates (γ, β, δ). What theory says of them is not here (`formulas/saturated.py`).
 """
 
 from __future__ import annotations
