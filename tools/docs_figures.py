@@ -24,6 +24,7 @@ from saccade.experiments.real_text.first_force_text import Settings as FirstForc
 from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
 from saccade.experiments.scan_and_snap.scan_then_snap import Settings
 from saccade.experiments.scan_and_snap.snap_cases import flows_of
+from saccade.lab.panel import specs
 from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
 from saccade.playground.film import still
@@ -354,8 +355,8 @@ def rank_collapse_clock() -> Figure:
 
 def rank_collapse_opening() -> Figure:
     """How attention opens for three initial scales, and with what rank."""
-    asked = experiment("rank-collapse")
-    return draw_panels([[panel] for panel in asked.specs(asked.run())[0][:2]], WIDTH, 6.4)
+    (drawn,) = specs(experiment("rank-collapse").run().panels)
+    return draw_panels([[panel] for panel in drawn[:2]], WIDTH, 6.4)
 
 
 def story_snapping() -> Figure:

@@ -540,17 +540,8 @@ def test_a_result_of_other_libraries_or_texts_or_of_unknown_code_is_left_as_it_i
 
 TEXT = {"text": "sotu", "n_vocab": 97, "batch": 3, "context": 11, "n_windows": 5}
 SMALL_RECORDS = {
-    "depth": TEXT | {"layers": (1, 2), "d_model": 8, "d_mlp": 5, "steps": 8, "seeds": 1},
-    "sparse-then-dense": TEXT | {"layers": (1,), "rates": (1e-3,), "steps": 8, "n_looks": 8},
-    "wikitext-attention": TEXT | {"layers": (1,), "iterations": (0, 3), "every": 2},
-    "wikitext-entropy": {
-        **TEXT,
-        "texts": ("sotu",),
-        "rates": (1.0, 3.0),
-        "seeds": 1,
-        "steps": 5,
-        "n_looks": 2,
-    },
+    "text-entropy": TEXT
+    | {"parts": ("rates",), "rates": (1.0, 3.0), "seeds": 1, "steps": (6, 6, 6, 6)},
     "growth-figures": {},
 }
 

@@ -17,13 +17,10 @@ from tests.experiments.default_runs import record_of
 
 FINDINGS = (Path(__file__).parents[3] / "docs" / "findings.md").read_text("utf-8")
 SMALL = [
-    "depth",
     "first-force-text",
     "forecast-transformer",
     "optimisers",
     "positions",
-    "sparse-then-dense",
-    "wikitext-entropy",
 ]
 
 

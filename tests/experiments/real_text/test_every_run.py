@@ -1,20 +1,11 @@
-"""Claims about every run: what seeds that agree, part or are alone decide; and where long runs keep
-their checkpoints.
-"""
+"""Claims about every run: what seeds that agree, part or are alone decide."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("tokenizers")
-
-from dataclasses import replace
-
-from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.experiments.real_text.every_run import every_run
-from saccade.experiments.real_text.wikitext_training import TextRun, trained
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, Case
 from saccade.theory.questions import DEPTH
 
@@ -72,22 +63,3 @@ def test_of_many_intervals_each_is_wide_enough_for_all_of_them():
     assert alone.measured.low == pytest.approx(0.96 - 4.303 * standard_error, abs=1e-5)
     assert one_of_six.measured.low == pytest.approx(0.96 - 10.886 * standard_error, abs=1e-5)
     assert (alone.verdict, one_of_six.verdict) == (HOLDS, CANNOT_TELL)
-
-
-RUN = TextRun(
-    "sotu", 97, 1e-3, (0, 2, 4), seed=3, optimiser="adam", batch=3, context=11, n_windows=3
-)
-
-
-def test_a_resumable_run_is_gone_on_with_and_comes_to_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert resumed_from(RUN.resumable, RUN) is None
-    plain, resumable = trained(RUN), replace(RUN, resumable=True)
-    first = trained(resumable)
-    folder = resumed_from(True, resumable)
-    assert folder is not None
-    assert sorted(path.name[-1] for path in folder.iterdir()) == ["0", "2", "4"]
-    again = trained(resumable)
-    for found in (first, again):
-        np.testing.assert_array_equal(found.entropy, plain.entropy)
-    assert resumed_from(True, replace(resumable, seed=4)) != folder
