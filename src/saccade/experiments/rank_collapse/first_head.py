@@ -74,32 +74,52 @@ def first_head(
     for start in STARTS:
         runs = sgd.sel(start=start).dropna("task")
         case = not_on_text.but(start=start)
-        title = "runs in which F settles before a head opens"
         late = ~np.isfinite(sgd.forecast_at.sel(start=start))
-        case.none(FIRST_HEAD, title, late, allowed=tasks // 8)
+        case.none(
+            FIRST_HEAD, "runs in which F settles before a head opens", late, allowed=tasks // 8
+        )
         shares.append(right(runs, "forecast_first"))
-        title = "share of runs whose first head is predicted (chance 1/3)"
-        main.append(case.at_least(FIRST_HEAD, title, shares[-1], 0.8))
+        main.append(
+            case.at_least(
+                FIRST_HEAD,
+                "share of runs whose first head is predicted (chance 1/3)",
+                shares[-1],
+                0.8,
+            )
+        )
         ratio = runs.forecast_wait / runs.wait
         factors.append(float(ratio.median()))
-        title = "forecast wait over the wait, median"
-        main.append(case.between(FIRST_HEAD, title, factors[-1], 0.7, 1.4))
-        title, cosine = "|cos| of the queries' direction and u₁, median", runs.query_cosine.median()
-        case.at_least(FIRST_HEAD, title, float(cosine), 0.98)
+        main.append(
+            case.between(FIRST_HEAD, "forecast wait over the wait, median", factors[-1], 0.7, 1.4)
+        )
+        cosine = runs.query_cosine.median()
+        case.at_least(
+            FIRST_HEAD, "|cos| of the queries' direction and u₁, median", float(cosine), 0.98
+        )
         early = case.but([met(PLAIN, True)]).breaking(met(SETTLED, False))
-        title = "share of runs whose first head is predicted at step 0"
-        early.at_least(FIRST_HEAD, title, right(runs, "start_first"), 0.8)
+        early.at_least(
+            FIRST_HEAD,
+            "share of runs whose first head is predicted at step 0",
+            right(runs, "start_first"),
+            0.8,
+        )
         runs = adam.sel(start=start).dropna("task", subset=["first"])
         other = case.but([], optimiser="Adam").breaking(met(PLAIN, False))
-        title = "share of runs whose first head is predicted (chance 1/3)"
-        other.at_least(FIRST_HEAD, title, right(runs, "forecast_first"), 0.8)
+        other.at_least(
+            FIRST_HEAD,
+            "share of runs whose first head is predicted (chance 1/3)",
+            right(runs, "forecast_first"),
+            0.8,
+        )
     runs = sgd.stack(run=("start", "task")).dropna("run")
     hits = [
         (runs[name] == runs["first"]).values.astype(float)
         for name in ("forecast_first", "gradient_first")
     ]
-    title, gain = "share predicted, more than by gradient norm", interval(hits[0] - hits[1])
-    not_on_text.but([]).at_least(FIRST_HEAD, title, gain, 0.0, strict=True)
+    gain = interval(hits[0] - hits[1])
+    not_on_text.but([]).at_least(
+        FIRST_HEAD, "share predicted, more than by gradient norm", gain, 0.0, strict=True
+    )
 
     waits = [
         Line(sgd.forecast_wait.sel(start=start), sgd.wait.sel(start=start), start, POINTS, tone)
@@ -114,10 +134,18 @@ def first_head(
         for way, name in ways.items()
     }
     x, y, labels = "forecast wait (updates)", "wait (updates)", [", ".join(cell) for cell in cells]
-    title, chance = "share of runs whose first head is predicted", {1 / N_HEADS: "chance"}
+    chance = {1 / N_HEADS: "chance"}
     lab.draw(
         Lines("when the first head opens, SGD", x, y, waits, log="xy"),
-        Bars("which head opens first", "", title, labels, groups, ylim=(0, 1), levels=chance),
+        Bars(
+            "which head opens first",
+            "",
+            "share of runs whose first head is predicted",
+            labels,
+            groups,
+            ylim=(0, 1),
+            levels=chance,
+        ),
         caption="Panel 1: forecast and measured wait of the head that opens first, small "
         "Transformers under SGD, each forecast made when F has settled. Panel 2: how often the "
         "first head was predicted, by F, by the largest gradient norm at the same moment and by F "

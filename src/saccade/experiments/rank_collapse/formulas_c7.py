@@ -28,10 +28,10 @@ def on_the_plateau() -> Iterator[Formula]:
         for star, _ in plateaus
     ]
     Q, K = rng.standard_normal((2, 4, 4))
-    title, gap = "F of eq. 15 against differentiation, all data", 0.0
+    gap = 0.0
     for data, (_, F), point in zip(tasks, plateaus, points, strict=True):
         gap = max(gap, np.abs(AttentionClassifier(data).downhill(point)[1] - F).max())
-    yield Formula(stated.PROPOSITION_3, title, gap, 1e-14)
+    yield Formula(stated.PROPOSITION_3, "F of eq. 15 against differentiation, all data", gap, 1e-14)
 
     odd = AttentionClassifier(
         clue, init_scale=1.0, d_key=3, d_hidden=7, activation="tanh", loss_kind="logistic"
@@ -39,8 +39,12 @@ def on_the_plateau() -> Iterator[Formula]:
     weights = odd.start(rng)
     slope, drive = odd.downhill(weights)
     pairs = (slope.query, drive @ weights.key), (slope.key, drive.T @ weights.query)
-    title = "-dL/dW = F W with tanh and logistic loss, relative error"
-    yield Formula(stated.DRIVE_ANY_LOSS, title, max(apart(*pair) for pair in pairs), 1e-13)
+    yield Formula(
+        stated.DRIVE_ANY_LOSS,
+        "-dL/dW = F W with tanh and logistic loss, relative error",
+        max(apart(*pair) for pair in pairs),
+        1e-13,
+    )
 
     system, (_, F), orders = AttentionClassifier(tasks[0]), plateaus[0], []
     for delta in DELTAS:
@@ -53,15 +57,23 @@ def on_the_plateau() -> Iterator[Formula]:
         abs(power(DELTAS, sizes) - order)
         for sizes, order in zip(np.array(orders).T, (2, 1, 2), strict=True)
     ]
-    title = "orders in δ at β*: 2 of outer gradients, 1 of attention's, 2 of the error of eq. 14"
-    yield Formula(stated.PROPOSITION_3, title, max(gaps), np.log2(1.01))
+    yield Formula(
+        stated.PROPOSITION_3,
+        "orders in δ at β*: 2 of outer gradients, 1 of attention's, 2 of the error of eq. 14",
+        max(gaps),
+        np.log2(1.01),
+    )
 
     U, s, Vt = np.linalg.svd(F)
     start = K - np.outer(Vt[0], Vt[0] @ K + U[:, 0] @ Q)  # has no share of the top pair
     missed = theory.stage_two(12 / s[1], F, Q, start).query
     along = np.abs(np.linalg.svd(missed)[0][:, 0] @ U[:, 1])
-    title = "a start without u₁ goes along u₂ instead, by the solution of eq. 14"
-    yield Formula(stated.THEOREM_3, title, 1 - along, 1e-3)
+    yield Formula(
+        stated.THEOREM_3,
+        "a start without u₁ goes along u₂ instead, by the solution of eq. 14",
+        1 - along,
+        1e-3,
+    )
 
 
 FORMULAS = [on_the_plateau]

@@ -101,28 +101,45 @@ def rank_collapse(
     late = [*runs[-2:], on_clue, on_anchor]
     case = lab.case(*assumed(*late), data="noisy sequences, two-clue, anchor")
     ratios = [run.rate / run.drive[0] for run in late]
-    title = "growth rate of attention over s₁(F)"
-    rate = case.near(stated.OPENING, title, ratios, 1.0, relative=0.005)
+    rate = case.near(
+        stated.OPENING, "growth rate of attention over s₁(F)", ratios, 1.0, relative=0.005
+    )
     cosines = np.array([run.cosines for run in late])
-    title = "|cos| of W_Q's top direction and u₁, of W_K's and v₁, at opening"
-    along = case.at_least(stated.THEOREM_3, title, cosines, ONE)
+    along = case.at_least(
+        stated.THEOREM_3,
+        "|cos| of W_Q's top direction and u₁, of W_K's and v₁, at opening",
+        cosines,
+        ONE,
+    )
     ranks = [run.ratios[0] for run in late]
     rank = case.at_most(stated.DEFINITION_2, "s₂/s₁ of W_Q at opening", ranks, 0.1)
     at_clue = lab.case(*assumed(on_clue), data="two-clue")
-    title = "loss on the plateau"
-    at_clue.near(stated.ASSUMPTION_2, title, on_clue.plateau_loss, TWO_CLUE.plateau, within=1e-3)
-    title = "loss at the end, closed form of the best attention"
-    at_clue.near(stated.OPENING, title, on_clue.end_loss, TWO_CLUE.final_loss, within=5e-3)
+    at_clue.near(
+        stated.ASSUMPTION_2,
+        "loss on the plateau",
+        on_clue.plateau_loss,
+        TWO_CLUE.plateau,
+        within=1e-3,
+    )
+    at_clue.near(
+        stated.OPENING,
+        "loss at the end, closed form of the best attention",
+        on_clue.end_loss,
+        TWO_CLUE.final_loss,
+        within=5e-3,
+    )
 
     # How these depend on the initial scale.
     s, scale, case = runs[0].drive, np.array(scales), lab.case(*assumed(*runs), data="teacher")
     logs, waits = np.log(LEVEL / scale), np.array([run.wait for run in runs])
     residual, gap = np.array([run.ratios[0] for run in runs]), theory.residual_rank_power(s)
     grown = case.but(given=[*case.given, above(BOTH, s[1] / s[0] * logs.min(), 2.0)])
-    title, falls = "power of ε in s₂/s₁ of W_Q at opening", power(scale, residual)
-    grown.near(stated.RESIDUAL_RANK, title, falls, gap, within=0.02)
-    title, each = "wait for each factor e of 1/ε, 1/s₁", np.diff(waits) / np.diff(logs)
-    case.near(stated.OPENING, title, each, 1 / s[0], relative=0.01)
+    falls = power(scale, residual)
+    grown.near(
+        stated.RESIDUAL_RANK, "power of ε in s₂/s₁ of W_Q at opening", falls, gap, within=0.02
+    )
+    each = np.diff(waits) / np.diff(logs)
+    case.near(stated.OPENING, "wait for each factor e of 1/ε, 1/s₁", each, 1 / s[0], relative=0.01)
     depth, bent = (np.array([run.depth for run in several]) for several in (runs, tanh))
     fitted, deep = power(scale, depth), theory.plateau_depth_power(relaxation(teacher, seed), s[0])
     title = "power of ε in the smallest outer gradient"
@@ -131,33 +148,49 @@ def rank_collapse(
         stated.ASSUMPTION_2, title, power(scale, bent), printed=deep, corrected=0.0, within=0.1
     )
     case = lab.case(at_least(CONSTANT, sure[2], ONE), data="two-clue, clues never wrong")
-    title = "power of the outer gradient in δ, -dL/dt = δ²"
-    case.erratum(stated.ASSUMPTION_2_STAR, title, sure[0], printed=2.0, corrected=1.0, within=0.05)
+    case.erratum(
+        stated.ASSUMPTION_2_STAR,
+        "power of the outer gradient in δ, -dL/dt = δ²",
+        sure[0],
+        printed=2.0,
+        corrected=1.0,
+        within=0.05,
+    )
 
     # Keys that turn with position: rank two.
     case, (second, third) = lab.case(*assumed(turned), data="turned keys"), turned.ratios
-    title = "growth rate of attention, s₁(M)"
-    case.near(stated.TURNED_KEYS, title, turned.rate, turned.drive[0], relative=0.005)
-    title = "s₂/s₁ of W_Q at opening"
-    case.near(stated.TURNED_KEYS, title, second, turned.rank_two, relative=0.05)
+    case.near(
+        stated.TURNED_KEYS,
+        "growth rate of attention, s₁(M)",
+        turned.rate,
+        turned.drive[0],
+        relative=0.005,
+    )
+    case.near(stated.TURNED_KEYS, "s₂/s₁ of W_Q at opening", second, turned.rank_two, relative=0.05)
     case.at_most(stated.TURNED_KEYS, "s₃/s₁ of W_Q at opening", third, 0.1)
-    title = "s₂/s₁ of W_Q at opening, as without positions"
-    case.breaking(met(FIXED, False)).at_most(stated.THEOREM_3, title, second, 0.1)
+    case.breaking(met(FIXED, False)).at_most(
+        stated.THEOREM_3, "s₂/s₁ of W_Q at opening, as without positions", second, 0.1
+    )
 
     # Controls: a loss without a least value, tokens that are all the same, Adam.
-    title = "smallest outer gradient over the one when attention opens"
     case = lab.case(data="separable").breaking(
         met(APART, not theory.is_separable(*endless[0].given))
     )
-    case.at_most(stated.ASSUMPTION_2, title, separable[1], 0.5)
+    case.at_most(
+        stated.ASSUMPTION_2,
+        "smallest outer gradient over the one when attention opens",
+        separable[1],
+        0.5,
+    )
     mean = np.repeat(teacher.tokens.mean(axis=1, keepdims=True), 4, axis=1)
     same = LabelledSequences(mean, teacher.label)
     still = followed(AttentionClassifier(same), seed, ["parameter_query"], until=200, n=20)
     size = np.linalg.norm(still.parameter_query, axis=(1, 2))
     drive = float(np.linalg.norm(theory.plateau(*same.given)[1], 2))
     case = lab.case(data="equal tokens").breaking(above(DRIVEN, drive, 1e-9))
-    title = "growth of |W_Q| over 200 units of the plateau"
-    case.at_least(stated.OPENING, title, size[-1] / size[0], 2.0)
+    case.at_least(
+        stated.OPENING, "growth of |W_Q| over 200 units of the plateau", size[-1] / size[0], 2.0
+    )
     system = AttentionClassifier(teacher, init_scale=1e-4, lr_outer=2e-3, lr_attention=2e-3)
     every = list(range(0, 401, 5))
     run = saccade.train(
@@ -165,9 +198,13 @@ def rank_collapse(
     )
     Q = run.parameter_query.values[0]
     left = np.linalg.svd(Q[fits.first_index(np.linalg.norm(Q, axis=(1, 2)), LEVEL)])[0]
-    title = "|cos| of W_Q's top direction and u₁, at opening"
     case = lab.case(*assumed(runs[0]), data="teacher", optimiser="Adam").breaking(met(PLAIN, False))
-    case.at_least(stated.THEOREM_3, title, abs(left[:, 0] @ driven(system)[0]), ONE)
+    case.at_least(
+        stated.THEOREM_3,
+        "|cos| of W_Q's top direction and u₁, at opening",
+        abs(left[:, 0] @ driven(system)[0]),
+        ONE,
+    )
 
     growth = family(
         [run.time for run in runs], [run.norm for run in runs], [f"ε = {eps:g}" for eps in scales]

@@ -169,14 +169,23 @@ def context_length(
                 named.near(statement, title, found_power, -0.5, within=WITHIN)
         exceeded = record.exceeded.sel(source=source)
         alike = same_answer(exceeded.max(["length", "class"]).values <= DELTA, of="parts")
-        title = "share of windows outside Hoeffding's bound, worst token, class and length"
-        case.under(alike).at_most(LEMMA_18, title, exceeded.mean("part"), DELTA)
+        case.under(alike).at_most(
+            LEMMA_18,
+            "share of windows outside Hoeffding's bound, worst token, class and length",
+            exceeded.mean("part"),
+            DELTA,
+        )
     alike = same_answer(np.abs(worth[:, -1] - 1) <= 1 - WORTH, of="parts")
-    title = "independent draws that one token of text is worth"
     main = (
         lab.case(windows="longest")
         .under(alike)
-        .near(DATA_MODEL, title, of_text["worth"], 1, within=1 - WORTH)
+        .near(
+            DATA_MODEL,
+            "independent draws that one token of text is worth",
+            of_text["worth"],
+            1,
+            within=1 - WORTH,
+        )
     )
 
     panels = []

@@ -146,14 +146,28 @@ def text_entropy(
             )
             for values in (final, level)
         )
-        title = "mean entropy falls from each rate to the next"
-        main += [case.in_order(FIG_10, title, -final.mean("seed"))]
-        title = "mean entropy at equal rate × updates falls from each rate to the next"
-        level_case.after_trial_runs.in_order(ENTROPY_AT_EQUAL_PATH, title, -level.mean("seed"))
+        main += [
+            case.in_order(
+                FIG_10, "mean entropy falls from each rate to the next", -final.mean("seed")
+            )
+        ]
+        level_case.after_trial_runs.in_order(
+            ENTROPY_AT_EQUAL_PATH,
+            "mean entropy at equal rate × updates falls from each rate to the next",
+            -level.mean("seed"),
+        )
         gap = (final.isel(lr=0) - final.isel(lr=-1)).values
-        title, fall = "fall of entropy from the lowest rate to the highest, nats", interval(gap)
+        fall = interval(gap)
         case = case.under(same_answer(gap > 0)).after_trial_runs
-        main += [case.at_least(FIG_10, title, fall, 0, strict=True)]
+        main += [
+            case.at_least(
+                FIG_10,
+                "fall of entropy from the lowest rate to the highest, nats",
+                fall,
+                0,
+                strict=True,
+            )
+        ]
         rings = Line(np.repeat(rates, len(chosen)), final.values.ravel(), "seeds", RINGS, 1)
         lines, names = (
             [rings, Line(rates, final.mean("seed"), "mean")],
@@ -178,10 +192,22 @@ def text_entropy(
             lab.case(at_least("updates", steps[1], 1500)),
         )
         spread = (end.entropy / EVEN).values
-        title = "every run ends with relative entropy below 1/2"
-        main += [every_run(case.after_trial_runs, FIG_7, title, spread.ravel() < SPARSE, 1)]
-        title = "most of the attention is off the diagonal at the end of every run"
-        every_run(case, FIG_7, title, end.self_mass.values.ravel() < 0.5, 1)
+        main += [
+            every_run(
+                case.after_trial_runs,
+                FIG_7,
+                "every run ends with relative entropy below 1/2",
+                spread.ravel() < SPARSE,
+                1,
+            )
+        ]
+        every_run(
+            case,
+            FIG_7,
+            "most of the attention is off the diagonal at the end of every run",
+            end.self_mass.values.ravel() < 0.5,
+            1,
+        )
         places = [str(place) for place in range(CONTEXT)]
         maps = [
             Heat(f"SGD, {name}", "key", "query", values, places, places, (0, 1), "attention")
@@ -201,12 +227,18 @@ def text_entropy(
         entropy = runs["return"].entropy.isel(layer=0, drop=True)
         turns = np.array([turning(entropy.time.values, curve) for curve in entropy.values])
         falls, rebounds, when = turns.T
-        title, case = "fall of entropy, nats", lab.case(optimiser="Adam")
+        case = lab.case(optimiser="Adam")
         sizes: Any = {"possible": (0.0, np.inf), "among": 2}
-        every_run(case, JOMA_FIG_6, title, falls, FALLEN, **sizes)
+        every_run(case, JOMA_FIG_6, "fall of entropy, nats", falls, FALLEN, **sizes)
         long_enough = at_least("updates over those until the minimum", steps[2] / when.max(), 2)
-        title = "rise of entropy after its minimum / fall before it"
-        every_run(case.but([long_enough]), JOMA_FIG_6, title, rebounds, BOUNCE, **sizes)
+        every_run(
+            case.but([long_enough]),
+            JOMA_FIG_6,
+            "rise of entropy after its minimum / fall before it",
+            rebounds,
+            BOUNCE,
+            **sizes,
+        )
         last += [Lines("Adam, 1 layer", "updates", y, [over_seeds(entropy)], **about)]
         found += [f"under Adam {rebounds.mean():.0%} of the fall returns"]
 
@@ -218,11 +250,17 @@ def text_entropy(
         others = spread.isel(time=-1)
         gaps = (others.isel(layer=0) - others.isel(layer=slice(1, None)).mean("layer")).values
         scores = simultaneous({"first": first - chance, "gap": gaps.ravel()})
-        title = "share of runs in which the first layer is sparse first, above chance"
         case = lab.case(depth="several layers")
-        case.under(same_answer(first)).at_least(DEPTH, title, scores["first"], 0, strict=True)
-        title = "final relative entropy: first layer - mean of the others"
-        case.under(same_answer(gaps.ravel() <= 0)).at_most(DEPTH, title, scores["gap"], 0)
+        case.under(same_answer(first)).at_least(
+            DEPTH,
+            "share of runs in which the first layer is sparse first, above chance",
+            scores["first"],
+            0,
+            strict=True,
+        )
+        case.under(same_answer(gaps.ravel() <= 0)).at_most(
+            DEPTH, "final relative entropy: first layer - mean of the others", scores["gap"], 0
+        )
         deepest = spread.isel(n_layers=-1, time=slice(1, None))
         layers = [over_seeds(deepest.sel(layer=i), f"layer {i}", 1 - i / 5) for i in range(6)]
         relative: Any = {"ylim": (0, 1.02), "levels": {SPARSE: "sparse"}}
