@@ -220,11 +220,10 @@ def timed_slow(out: str, workers: int, n_runs: int) -> float:
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:workers])
     heard: list[tuple[float, float]] = []
-    config = experiment("focus-dilution-cycle").settings(
-        t1=float(SLOW["t1"]), n_times=SLOW["n_times"]
-    )
+    options = {"t1": float(SLOW["t1"]), "n_times": SLOW["n_times"], "n_chains": 0}
+    config = experiment("cycle").settings(**options)
     sweep(
-        "focus-dilution-cycle",
+        "cycle",
         seeds=n_runs,
         out=out,
         config=config,

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 import saccade
 from saccade.experiments import experiment
-from saccade.experiments.focus_and_dilution.published_observables import cosines, probe_attention
+from saccade.experiments.focus_and_dilution.published_run import probe_attention
 from saccade.experiments.real_text.first_force_text import Scores
 from saccade.experiments.real_text.first_force_text import Settings as FirstForceText
 from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
@@ -27,6 +27,7 @@ from saccade.experiments.scan_and_snap.snap_cases import flows_of
 from saccade.lab.panel import specs
 from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
+from saccade.observe.measures import cosines
 from saccade.playground.film import still
 from saccade.report.drawn import draw_panels
 from saccade.report.drawn_timeline import draw_timeline
@@ -349,8 +350,8 @@ def layers_in_turn() -> Figure:
 
 def rank_collapse_clock() -> Figure:
     """Loss of three initial scales on one clock, and the direction of W_V over time."""
-    asked = experiment("escape-clock")
-    return draw_panels([[panel] for panel in asked.specs(asked.run())[0]], WIDTH, 6.4)
+    first_row = specs(experiment("escape").run().panels)[0]
+    return draw_panels([[panel] for panel in first_row[:2]], WIDTH, 6.4)
 
 
 def rank_collapse_opening() -> Figure:

@@ -181,7 +181,7 @@ def entries(line: str) -> list[str]:
         (NAME, "--over", "draws=2,1e30"),
         (NAME, "--over", "draws=9223372036854775808"),
         (NAME, "--over", "overlap/draws=0.1/2,nan/3"),
-        ("blow-up", "--over", "seed=0,99999999999999999999"),
+        ("escape", "--over", "seed=0,99999999999999999999"),
         ("syn-small-attention", "--over", "seeds=99999999999999999999"),
         (NAME, "--seeds", 2, "--workers", 0),
         (NAME, "--seeds", 2, "--memory", -1),

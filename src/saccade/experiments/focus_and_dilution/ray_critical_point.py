@@ -7,7 +7,7 @@ frequent rare tokens, our spectra for any law. Then follows flows from small sta
 rates to 1e-8, with their multiplicities; a block of attention with decaying modes as fast as the
 growing ones; a flow that comes no closer than ε^(ρ/(ρ+c)), since attention grows while the rest
 still relaxes; in the flow a loss that has fallen to the entropy of the token frequencies before
-attention moves; under Adam it has not (`focus-dilution-published`).
+attention moves; under Adam it has not (`published-run`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from saccade.data.labelled_sequences import LabelledSequences
-from saccade.experiments.rank_collapse.escape_clock import apart, teacher_data
+from saccade.experiments.rank_collapse.stage_one import apart, teacher_data
 from saccade.lab.formula import Formula
 from saccade.model.attention_classifier import AttentionClassifier, Weights
 from saccade.observe.fits import power

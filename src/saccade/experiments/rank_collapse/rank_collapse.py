@@ -19,7 +19,7 @@ import numpy as np
 import saccade
 from saccade.data.labelled_sequences import LabelledSequences
 from saccade.dynamics.linearise import jacobian
-from saccade.experiments.rank_collapse.escape_clock import STEPS, followed, teacher_data
+from saccade.experiments.rank_collapse.stage_one import STEPS, followed, teacher_data
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, POINTS, Line, Lines, family, power_law
 from saccade.lab.settings import Range
