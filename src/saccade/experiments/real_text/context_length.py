@@ -206,7 +206,7 @@ def context_length(
         caption="Distance to infinite contexts against the length of the context, for windows of "
         "text and as many independent draws from the same frequencies, mean over classes; bands "
         "are the lowest and highest part of the text. Dashed: power -1/2 from the first "
-        "independent point. The last panel is in units of how far attention moved.",
+        "independent point. Panel 4 is in units of how far attention moved.",
     )
     shares = [powers[source]["shares"].mean() for source in (TEXT, DRAWS)]
     return (

@@ -218,7 +218,7 @@ def text_entropy(
         lab.draw(
             *maps,
             caption="Maps: the lowest layer in the first window of validation text after "
-            f"{steps[1]} updates of SGD. Look at the rows: each has a few keys.",
+            f"{steps[1]} updates of SGD. Attention is sparse where a row has few bright keys.",
         )
         found += [f"at rate 5 layer 0 ends with {spread.mean():.0%} of even attention's entropy"]
 
@@ -272,7 +272,7 @@ def text_entropy(
     if last:
         lab.draw(
             *last,
-            caption="Under Adam: entropy of one layer over the updates, which turns upwards again; "
+            caption="Under Adam: entropy of one layer over the updates (does it turn upwards again?), "
             "and of each of six layers, dark for low ones. Bands: lowest and highest seed.",
         )
     also = f" Also, {', and '.join(found[2:])}." if found[2:] else ""
