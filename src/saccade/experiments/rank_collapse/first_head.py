@@ -60,7 +60,7 @@ def first_head(
     steps: A[int, "most updates", Range(40, 1e6)] = 3000,
     seed: A[int, "seed of the first task"] = 100,
 ) -> str:
-    """Which head of a Transformer opens first, and when?"""
+    """Can one predict which head of a Transformer opens first, and when?"""
     for optimiser in lab.each(RATES):
         for start in lab.each(STARTS):
             found = trained(optimiser, STARTS[start], [seed + i for i in range(tasks)], steps)
@@ -154,7 +154,8 @@ def first_head(
     return (
         f"{lab.yes_or_no(*main)}: under SGD, in small Transformers on tasks made here, F predicts "
         f"the first head in {shares[0]:.0%} (large values) and {shares[1]:.0%} (small values) of "
-        f"runs, {gain.mean:+.0%} [{gain.low:+.0%}, {gain.high:+.0%}] against the gradient norm. "
+        f"runs. Compared with the gradient norm this is {gain.mean:+.0%} [{gain.low:+.0%}, "
+        f"{gain.high:+.0%}]. "
         f"Forecast waits are {factors[0]:.2f} and {factors[1]:.2f} of the true ones (medians)."
     )
 
