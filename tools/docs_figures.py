@@ -322,8 +322,8 @@ def rank_collapse_clock() -> Figure:
 
 def rank_collapse_opening() -> Figure:
     """How attention opens for three initial scales, and with what rank."""
-    asked = experiment("rank-collapse")
-    return draw_panels([[panel] for panel in asked.specs(asked.run())[0][:2]], WIDTH, 6.4)
+    (drawn,) = specs(experiment("rank-collapse").run().panels)
+    return draw_panels([[panel] for panel in drawn[:2]], WIDTH, 6.4)
 
 
 def story_snapping() -> Figure:

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from saccade import load_record
-from saccade.lab.claim import CANNOT_TELL, OUTSIDE, Claim
+from saccade.lab.claim import INCONCLUSIVE, UNMET, Claim
 from saccade.theory import scan_and_snap as theory
 from tests.cli.calls import SHORT, called, strictly
 
@@ -53,7 +53,7 @@ def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_eve
         assert line.startswith(claim["verdict"])
 
 
-@pytest.mark.parametrize(("verdict", "code"), [(CANNOT_TELL, 0), (OUTSIDE, 1)])
+@pytest.mark.parametrize(("verdict", "code"), [(INCONCLUSIVE, 0), (UNMET, 1)])
 def test_reproduce_exits_with_1_where_claims_that_should_hold_are_outside_and_with_0_where_they_cannot_be_told(
     tmp_path, monkeypatch, verdict, code
 ):

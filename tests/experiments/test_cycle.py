@@ -10,7 +10,7 @@ import pytest
 from saccade.cli import main
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.cycle import cycle
-from saccade.lab.claim import HOLDS, OUTSIDE
+from saccade.lab.claim import HOLDS, UNMET
 
 PAPER = {"stationary": (0.75, 0.19, 0.05, 0.01), "stay": 0.3, "n_chains": 0}
 
@@ -31,7 +31,7 @@ def test_numbers_are_the_first_of_their_events():
 def test_other_frequencies_keep_the_order_of_stages():
     found = cycle.run(cycle.settings(**PAPER, t1=3000.0))
     (seven,) = (claim for claim in found.claims if claim.title.startswith("stages seen"))
-    assert (seven.measured, seven.verdict) == (7, OUTSIDE)  # decided for the usual frequencies only
+    assert (seven.measured, seven.verdict) == (7, UNMET)  # decided for the usual frequencies only
     assert {claim.verdict for claim in found.claims if claim is not seven} == {HOLDS}
 
 

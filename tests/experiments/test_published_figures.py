@@ -9,7 +9,7 @@ import xarray as xr
 import saccade
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.published_figures import last_step, published_figures
-from saccade.lab.claim import HOLDS, OUTSIDE
+from saccade.lab.claim import HOLDS, UNMET
 
 TINY = {"n_queries": (1,), "steps": 3, "batch": 16, "context": 11, "seeds": 2, "start_seeds": 2}
 
@@ -38,7 +38,7 @@ def test_changed_settings_and_diverged_runs_are_outside_what_was_published():
     result = published_figures.run(settings)
     decided = {claim.label for claim in result.claims if claim.verdict == HOLDS}
     assert decided == {"published loss of Syn-Small at step 0, which is ln M"}
-    assert {claim.verdict for claim in result.claims if claim.label not in decided} == {OUTSIDE}
+    assert {claim.verdict for claim in result.claims if claim.label not in decided} == {UNMET}
     assert "4 runs diverged" in result.panels[1][0].title
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from saccade.lab.case import Case
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.claim import FAILS, PUBLISHED, Case, Claim
+from saccade.lab.claim import FAILS, PUBLISHED, Claim
 from saccade.lab.film import Film
 from saccade.lab.panel import DASHES, POINTS, RINGS, Bars, Heat, Layout, Line, Lines, specs
 from saccade.observe.fits import Interval

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saccade.lab.claim import Case
+from saccade.lab.case import Case
 from saccade.records.checksums import seal
 from saccade.report.claims_table import claims_of
 from saccade.report.page import write_report

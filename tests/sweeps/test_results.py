@@ -15,7 +15,7 @@ import xarray as xr
 
 from saccade.errors import InputError
 from saccade.experiments import experiment
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.claim import FAILS, HOLDS, UNMET
 from saccade.report.style import save_figure
 from saccade.sweeps import command, execution
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
@@ -197,10 +197,10 @@ def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_pat
 @pytest.mark.parametrize(
     "verdicts, share, outside",
     [
-        ([HOLDS] + [OUTSIDE] * 47, np.nan, 47),
-        ([HOLDS, OUTSIDE], 1.0, 1),
+        ([HOLDS] + [UNMET] * 47, np.nan, 47),
+        ([HOLDS, UNMET], 1.0, 1),
         ([HOLDS, FAILS, FAILS, FAILS], 0.25, 0),
-        ([OUTSIDE], np.nan, 1),
+        ([UNMET], np.nan, 1),
     ],
 )
 def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from saccade.lab.case import Case
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.claim import HOLDS, Case, Claim
+from saccade.lab.claim import HOLDS, Claim
 from saccade.observe.fits import Interval, agreement, interval
 from saccade.theory.statement import Statement
 

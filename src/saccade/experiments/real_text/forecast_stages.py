@@ -19,7 +19,7 @@ from saccade.data.markov import MarkovChain
 from saccade.dynamics.training import train_text
 from saccade.experiments.real_text.every_run import every_run, every_run_near
 from saccade.forecasting.score import TURN, exponential_rate, in_time
-from saccade.lab.claim import Case
+from saccade.lab.case import Case
 from saccade.model.embedded import Embedded, Weights, composite
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig

@@ -28,7 +28,8 @@ from saccade.experiments.scan_and_snap.unequal_tasks import (
     unequal_enough,
 )
 from saccade.experiments.scan_and_snap.weak_classes import class_logits, context_prob
-from saccade.lab.claim import Case, Claim
+from saccade.lab.case import Case
+from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Line, Lines
 from saccade.observe import measures
