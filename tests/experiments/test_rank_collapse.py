@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from saccade.experiments.rank_collapse.formulas_c7 import FORMULAS
+from saccade.experiments.rank_collapse.formulas.collapse import FORMULAS
 
 from saccade.errors import InputError
 from saccade.experiments import experiment
