@@ -413,7 +413,7 @@ def _completion(arguments: list[str]) -> int:
 
 
 def _observe(arguments: list[str]) -> int:
-    from saccade.observe.command import observe_command
+    from saccade.watching.command import observe_command
 
     return observe_command(arguments)
 

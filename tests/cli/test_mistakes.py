@@ -6,8 +6,8 @@ import os
 import re
 
 import pytest
-
 from saccade.lab.protocol import Experiment
+
 from saccade.terminal import _sentence
 from tests.cli.calls import SHORT, called, one_sentence
 

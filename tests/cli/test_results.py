@@ -9,7 +9,7 @@ import pytest
 
 from saccade import load_record
 from saccade.lab.claim import INCONCLUSIVE, UNMET, Claim
-from saccade.theory import scan_and_snap as theory
+from saccade.theories import scan_and_snap as theory
 from tests.cli.calls import SHORT, called, strictly
 
 FILES = {

@@ -10,8 +10,8 @@ from typing import Literal
 import pytest
 import xarray as xr
 
-from saccade import EXPERIMENTS, InputError
-from saccade.experiments import REAL_TEXT, experiment
+from saccade import InputError
+from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
 from saccade.records.schema import settings_of, with_settings
 
 

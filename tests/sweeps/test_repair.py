@@ -438,7 +438,7 @@ sys.exit(main(sys.argv[4:]))
 CHANGES = {  # file of Saccade, what stands there, what stands there then, whether a result can still be repaired
     "nothing": ("experiments/scan_and_snap/first_force.py", "SHARES", "SHARES", True),
     "the theory": (
-        "theory/scan_and_snap/early_attention.py",
+        "theories/scan_and_snap/early_attention.py",
         "\ndef ",
         "\nANOTHER = 1.01\n\n\ndef ",
         False,

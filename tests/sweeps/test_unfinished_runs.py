@@ -10,10 +10,10 @@ import signal
 import time
 
 import numpy as np
+from saccade.lab.protocol import Experiment
 
 import saccade
 from saccade import processes
-from saccade.lab.protocol import Experiment
 from saccade.processes import Worker
 from saccade.sweeps.execution import execute
 from saccade.sweeps.grid import Grid

@@ -7,10 +7,10 @@ from typing import Annotated as A
 import numpy as np
 
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import Line, Lines
 from saccade.lab.settings import Range
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.statements import LEMMA_7
+from saccade.panels import Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.scan_and_snap.statements import LEMMA_7
 
 
 @experiment("toy", time_unit="draws of the class")

@@ -21,9 +21,9 @@ from saccade.experiments.real_text.text_cycle import EXPERIMENT, Settings  # noq
 from saccade.experiments.real_text.text_cycle_stages import cycle_of  # noqa: E402
 from saccade.experiments.real_text.token_scores import mean_attention  # noqa: E402
 from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE, REPLICATION  # noqa: E402
-from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
+from saccade.models.transformer import Transformer, TransformerConfig  # noqa: E402
 from saccade.records.schema import with_settings  # noqa: E402
-from saccade.theory import focus_and_dilution as theory  # noqa: E402
+from saccade.theories import focus_and_dilution as theory  # noqa: E402
 from tests.experiments.default_runs import record_of  # noqa: E402
 
 

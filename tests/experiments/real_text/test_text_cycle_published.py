@@ -12,7 +12,7 @@ import torch
 
 from saccade.data.text.corpus import corpus
 from saccade.data.text.sources import found_source
-from saccade.dynamics.training import train_text
+from saccade.engines.train_text import train_text
 from saccade.experiments.real_text import text_cycle_published as published
 from saccade.experiments.real_text.text_cycle_published import (
     _in_order,
@@ -22,8 +22,8 @@ from saccade.experiments.real_text.text_cycle_published import (
     shrinking,
 )
 from saccade.experiments.real_text.text_cycle_runs import lacking, spelt
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe import events
+from saccade.measures import events
+from saccade.models.transformer_config import TransformerConfig
 from tests.experiments.default_runs import record_of
 
 DILUTED, FREQUENT, RARE = [0.3, 0.3, 0.4], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]

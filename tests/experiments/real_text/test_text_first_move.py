@@ -14,7 +14,7 @@ pytest.importorskip("tokenizers")
 from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text.text_first_move import EXPERIMENT, VARIABLES, chain_rates
 from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE, UNMET, Claim
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
 
 

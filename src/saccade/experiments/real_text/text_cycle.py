@@ -21,7 +21,7 @@ from typing import Any
 import xarray as xr
 
 from saccade.data.text.library_tokenisers import UNKNOWN
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run
 from saccade.experiments.real_text.text_cycle_runs import CURVES, Training, cycle_run
@@ -34,11 +34,11 @@ from saccade.experiments.real_text.text_cycle_stages import (
 )
 from saccade.lab.case import Case
 from saccade.lab.claim import FAILS, HOLDS, Claim
-from saccade.lab.panel import DASHES, Heat, Layout, Line, Lines, Panel
 from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
-from saccade.observe.measures import top_share
+from saccade.measures import top_share
+from saccade.panels import DASHES, Heat, Layout, Line, Lines, Panel
 from saccade.processes import in_processes
-from saccade.theory.questions import CYCLE_ON_TEXT
+from saccade.theories.questions import CYCLE_ON_TEXT
 
 _LOOK = "text seed look"
 VARIABLES = {

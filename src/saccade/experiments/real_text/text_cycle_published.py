@@ -24,9 +24,9 @@ import xarray as xr
 from scipy.special import softmax
 
 from saccade.data.text.corpus import Corpus, corpus
-from saccade.dynamics.randomness import checked_seeds
-from saccade.dynamics.training import train_text
-from saccade.dynamics.training_checkpoints import resumed_from
+from saccade.engines.randomness import checked_seeds
+from saccade.engines.text_checkpoints import resumed_from
+from saccade.engines.train_text import train_text
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run, of_every_run
 from saccade.experiments.real_text.text_cycle_runs import (
@@ -41,13 +41,13 @@ from saccade.experiments.real_text.text_cycle_runs import (
 from saccade.lab.case import Case
 from saccade.lab.ceiling import EXACT_COUNT
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Claim
-from saccade.lab.panel import Layout, Line, Lines
 from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
-from saccade.model.transformer import Transformer
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.events import find_events
+from saccade.measures.events import find_events
+from saccade.models.transformer import Transformer
+from saccade.models.transformer_config import TransformerConfig
+from saccade.panels import Layout, Line, Lines
 from saccade.processes import in_processes
-from saccade.theory.focus_and_dilution.statements import FIG_3
+from saccade.theories.focus_and_dilution.statements import FIG_3
 
 HALF = 0.5  # of its attention: a word is on another
 DILUTED = "diluted"

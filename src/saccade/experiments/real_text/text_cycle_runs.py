@@ -22,13 +22,13 @@ from torch import Tensor
 
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
-from saccade.dynamics.training import train_text
-from saccade.dynamics.training_checkpoints import resumed_from
+from saccade.engines.text_checkpoints import resumed_from
+from saccade.engines.train_text import train_text
 from saccade.experiments.real_text.token_scores import mean_attention
-from saccade.model.transformer import Transformer
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.measures import entropy
-from saccade.observe.turning_points import VISIBLE
+from saccade.measures import entropy
+from saccade.measures.turning_points import VISIBLE
+from saccade.models.transformer import Transformer
+from saccade.models.transformer_config import TransformerConfig
 
 Array = NDArray[np.float64]
 N_DIRECTIONS = 8  # singular values that are kept: a run opens fewer

@@ -19,11 +19,11 @@ from saccade.experiments.real_text.every_run import every_run_near
 from saccade.experiments.real_text.text_cycle_runs import Array, first_move
 from saccade.lab.case import Case
 from saccade.lab.claim import REPLICATION, Claim
-from saccade.observe.events import OPEN, find_events
-from saccade.observe.fits import first_time
-from saccade.observe.measures import entropy, top_share
-from saccade.records.events import Event
-from saccade.theory.questions import CYCLE_ON_TEXT
+from saccade.measures import entropy, top_share
+from saccade.measures.event import Event
+from saccade.measures.events import OPEN, find_events
+from saccade.measures.fits import first_time
+from saccade.theories.questions import CYCLE_ON_TEXT
 
 FOCUSED = 0.9  # attention that counts as all of it: of ten parts one is left
 

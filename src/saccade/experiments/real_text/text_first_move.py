@@ -21,19 +21,19 @@ import numpy as np
 import xarray as xr
 
 from saccade.data.text.corpus import Corpus, corpus
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import checked_list
 from saccade.experiments.real_text.text_cycle_runs import Training, first_move, phi_scale, trained
 from saccade.lab.case import Case
 from saccade.lab.ceiling import EXACT_COUNT, Ceiling
 from saccade.lab.claim import FAILS, HOLDS, UNMET, Claim
-from saccade.lab.panel import DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows
-from saccade.observe.fits import agreement
+from saccade.measures.fits import agreement
+from saccade.panels import DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.processes import in_processes
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import met
-from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, SIGN_RULE
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import met
+from saccade.theories.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, SIGN_RULE
 
 _RUN = "text size optimiser seed"
 VARIABLES = {
