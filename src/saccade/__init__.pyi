@@ -1,6 +1,7 @@
 from saccade.data.markov import MarkovChain as MarkovChain
 from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
 from saccade.data.text.corpus import corpus as corpus
+from saccade.engines.train_text import train_text as train_text
 from saccade.errors import InputError as InputError
 from saccade.forecasting.forecast import forecast as forecast
 from saccade.lab.experiment import experiment as experiment
@@ -15,7 +16,6 @@ from saccade.runs import flow as flow
 from saccade.runs import linearise as linearise
 from saccade.runs import reduced_flow as reduced_flow
 from saccade.runs import train as train
-from saccade.engines.train_text import train_text as train_text
 from saccade.sweeps.sweep import sweep as sweep
 from saccade.theories.statement import Statement as Statement
 from saccade.watching.checkpoints import observe_checkpoints as observe_checkpoints
