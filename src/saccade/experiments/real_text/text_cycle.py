@@ -19,8 +19,8 @@ integrated drive. Shorter runs end before the second focus.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated as A
 from typing import Any
 
@@ -34,24 +34,21 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run
 from saccade.experiments.real_text.text_cycle_runs import (
-    CURVES,
     Array,
     cycle_run,
     events_of,
     lacking,
     phi_scale,
     spelt,
-    spread_ranks,
+    spread_words,
 )
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Heat, Line, Lines, family
+from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Line, Lines, family
 from saccade.lab.settings import Range
 from saccade.observe.fits import agreement
-from saccade.observe.measures import entropy
 from saccade.observe.turning_points import VISIBLE
-from saccade.processes import in_processes
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import met
 from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, SIGN_RULE
@@ -77,7 +74,6 @@ STAGES = {  # title, at least
 }
 AFTER_FOCUS = ("dilution", "direction", "again")
 CONTEXT = {"context": 64}
-OPTIMISERS = "sgd", "adam"
 MOVE_START, MOVE_BATCH, ADAM_LR = (16, *USUAL_START), 128, 1e-3  # in the runs of the first move
 MOVES = {
     "side": "+1: attention first moves to the most frequent token, -1: away from it; NaN: neither",
@@ -87,16 +83,14 @@ MOVES = {
 }
 ENOUGH = 1.5  # times as long as the linear stages take from the start to weights of size one
 SLOWER = "attention slower than condensation"
+LIMITS = (0, 1.03)
 CAPTION = (
-    "Three panels and three maps for each text, first seed but for the third panel. Attention of "
-    "queries, dark for rare ones, on the most frequent token in an endless context: look for all "
-    "of them going to it, then parting. One direction until a second opens; the entropy of "
-    "attention falls, rises and falls. The least attention of any query on that token, and dashed "
-    "the second singular value of the embedding over the first: look whether seeds do the same at "
-    "the same time. Maps: attention of each probe word on a context of all of them once, when all "
-    "are most on one word, when attention is most spread after that, and at the end. Last row: "
-    "the side of the first move, a point for each run. Plain descent should follow the dotted sign "
-    "of c where it has a ring; elsewhere attention is faster than condensation."
+    "A row for each text. First, attention of queries, dark for rare ones, on the most frequent "
+    "token in an endless context, first seed: look for all of them going to it, then parting. "
+    "Then the least attention of any query on that token, and dashed the second singular value of "
+    "the embedding over the first: look whether seeds do the same at the same time. Last row: the "
+    "side of the first move, a point for each run. Plain descent should follow the dotted sign of "
+    "c where it has a ring; elsewhere attention is faster than condensation."
 )
 
 
@@ -141,91 +135,55 @@ def text_cycle(
     """Does a Transformer on text condense, focus, dilute and find new directions?"""
     if not len(texts) == len(n_vocabs) == len(rates) == len(steps):
         raise InputError(
-            "`n_vocabs`, `rates` and `steps` must have an entry for each of the "
-            f"{len(texts)} texts; they have {len(n_vocabs)}, {len(rates)} and {len(steps)}."
+            f"`n_vocabs`, `rates` and `steps` must have an entry for each of {len(texts)} texts."
         )
-    chosen, jobs, corpora, probes = checked_seeds(seeds), [], {}, {}
-    for name, n_vocab, rate, updates in zip(texts, n_vocabs, rates, steps, strict=True):
-        corpora[name] = text = saccade.corpus(name, n_vocab=n_vocab)
-        words = PROBES.get(name) or [text.vocabulary[i] for i in spread_ranks(text.n_vocab, 5)]
-        tokens = spelt(text, words)
-        if missing := lacking(name, words, tokens):
-            lab.leave_out(missing)
-        known = sorted({text.id_of(token) for token in tokens if token})
-        probes[name] = known if len(known) > 1 else [0, 1]
-        start = d_model, *STARTS.get(name, USUAL_START)
-        place = name, {"n_vocab": n_vocab}, probes[name], start
-        times = np.geomspace(1, updates, looks).round()
-        training = {"optimiser": "adam", "lr": rate, "steps": updates, "batch": batch}
-        for seed in chosen:
-            jobs += [(*place, times, resumable, CONTEXT | training | {"seed": seed})]
-    n_long, chains = len(jobs), []
-    for name, size in product(texts, move_sizes):
-        text = saccade.corpus(name, n_vocab=size)
-        c, condensation = chain_rates(text, phi_scale(MOVE_START[0], True))
-        time = math.log(1 / MOVE_START[1]) * (1 / condensation + 1 / max(abs(c), 1e-12))
-        lengths = int(min(move_steps[0], ENOUGH * time / move_lr)), move_steps[1]
-        chains += [(text.frequencies[0], c, condensation)]
-        place = name, {"n_vocab": size}, [0, 1], MOVE_START
-        ways = zip(OPTIMISERS, (move_lr, ADAM_LR), lengths, strict=True)
-        for (optimiser, rate, updates), seed in product(ways, range(move_seeds)):
-            training = {"optimiser": optimiser, "lr": rate, "steps": updates, "batch": MOVE_BATCH}
-            times = np.linspace(0, updates, 120)
-            jobs += [(*place, times, resumable, CONTEXT | training | {"seed": seed})]
-    lab.progress(0)
-    runs = in_processes(cycle_run, jobs, lab.progress)
+    chosen, parts = checked_seeds(seeds), lab.each(("first move", "stages"))
+    next(parts)
+    moves = partial(first_move_run, lr=move_lr, steps=move_steps, resumable=resumable)
+    starts = range(move_seeds)
+    move = lab.grid(moves, text=texts, size=move_sizes, optimiser=("sgd", "adam"), start=starts)
+    next(parts)
+    plans = dict(zip(texts, zip(n_vocabs, rates, steps, strict=True), strict=True))
+    runs = partial(
+        stages_run, plans, d_model=d_model, batch=batch, n_looks=looks, resumable=resumable
+    )
+    found = lab.grid(runs, text=texts, seed=chosen)
 
     answer, main = [], []
-    for i, (name, text) in enumerate(corpora.items()):
-        of_text = dict(zip(chosen, runs[i * len(chosen) :], strict=False))
-        share, words = text.frequencies[0], [text.vocabulary[token] for token in probes[name]]
-        found = [stages(run, share) for run in of_text.values()]
-        joint = [one for one in found if one["focused"]]
+    for name in texts:
+        at = found.sel(text=name)
+        words = [word for word in at.probe_word.values[0] if word]
+        if left_out := str(at.lacking.values[0]):
+            lab.leave_out(left_out)
+        joint = at.focus.values >= FOCUSED
         for stage, (title, bound) in STAGES.items():
             case = lab.case(text=name)
             if stage in ("probe", "itself"):
                 case = case.but(probe=" ".join(words))
             if stage in ("condensation", "probe"):
                 case = case.after_trial_runs
-            asked = [one[stage] for one in (joint if stage in AFTER_FOCUS else found)]
+            asked = at[stage].values[joint] if stage in AFTER_FOCUS else at[stage].values
             # three sizes of each text are judged by their intervals
             claim = every_run(case, CYCLE_ON_TEXT, title, asked, bound, among=3 * len(texts))
             main += [claim] if stage in ("focused", *AFTER_FOCUS) else []
-        diluted = sum(one["dilution"] >= 1 for one in joint)
-        answer += [f"on {name} in {len(joint)} of {len(found)} runs, of which {diluted} dilute"]
-        for seed, run in of_text.items():
-            for curve in CURVES:
-                lab.keep(curve, run[curve], text=name, seed=seed)
-        queries = [text.vocabulary[token] for token in spread_ranks(text.n_vocab)]
-        lab.keep("query_word", queries, "query", text=name)
-        lab.keep("probe_word", words, "probe_query", text=name)
-        lab.draw(*curve_panels(text, of_text, queries))
-        first, size = of_text[chosen[0]], (words, words, (0, 1))
-        maps = {
-            f"{name}: {moment}, step {first.step.values[look]:.0f}": first.probe_attention[look]
-            for moment, look in probe_looks(first).items()
-        }
-        lab.draw(*[Heat(title, "attended word", "query", at, *size) for title, at in maps.items()])
+        diluted = np.sum(at.dilution.values[joint] >= 1)
+        answer += [f"on {name} in {joint.sum()} of {len(joint)} runs, of which {diluted} dilute"]
+        first, lines = at.isel(seed=0), []
+        for tone, seed in enumerate(chosen):
+            run = at.sel(seed=seed)
+            lines += [Line(run.step, run.joint, f"joint focus, seed {seed}", tone=tone)]
+            lines += [Line(run.step, run.second, "", DASHES, tone)]
+        queries = [word for word in first.query_word.values if word]
+        curves = family([first.step] * len(queries), first.on_frequent.values.T, queries)
+        title, y = f"{name}: focus, then dilution", f"attention on {queries[0]!r}"
+        share = {first.share.item(): "its share"}
+        lab.draw(
+            Lines(title, "updates", y, curves, "x", ylim=LIMITS, levels=share),
+            Lines("all seeds", "updates", "least attention; s2 / s1", lines, "x", ylim=LIMITS),
+        )
 
-    shares, c, condensation = np.reshape(chains, (len(texts), len(move_sizes), 3)).T
-    of_runs = zip(runs[n_long:], np.repeat(shares.T, 2 * move_seeds), strict=True)
-    moves = np.reshape(
-        [first_side(run, share, move_lr) for run, share in of_runs],
-        (len(texts), len(move_sizes), 2, move_seeds, 2),
-    )
-    axes = {"text": list(texts), "size": list(move_sizes), "optimiser": list(OPTIMISERS)}
-    axes |= {"start": list(range(move_seeds))}
-    named = {
-        "side": ([*axes], moves[..., 0]),
-        "impulse": ([*axes], moves[..., 1]),
-        "focus_rate": (["size", "text"], c),
-        "condensation_rate": (["size", "text"], condensation),
-    }
-    move = xr.Dataset(named, axes)
-    for name, about in MOVES.items():
-        lab.keep(name, move[name], about=about)
     sgd, adam = move.sel(optimiser="sgd"), move.sel(optimiser="adam")
-    slow, sign = abs(move.focus_rate) < move.condensation_rate, np.sign(move.focus_rate)
+    slow, sign = abs(sgd.focus_rate) < sgd.condensation_rate, np.sign(sgd.focus_rate)
     lab.number("share of texts and vocabularies with c < 0", (sign < 0).mean())
     plain, by_adam = lab.case(optimiser="plain descent"), lab.case(optimiser="Adam")
     title = "attention first moves to the side of c"
@@ -250,6 +208,75 @@ def text_cycle(
     )
 
 
+def stages_run(
+    plans: Mapping[str, tuple[int, float, int]],
+    text: str,
+    seed: int,
+    *,
+    d_model: int,
+    batch: int,
+    n_looks: int,
+    resumable: bool,
+) -> xr.Dataset:
+    """A long run under Adam, and how far it came in each stage."""
+    n_vocab, lr, steps = plans[text]
+    corpus = saccade.corpus(text, n_vocab=n_vocab)
+    tokens, share = corpus.vocabulary, corpus.frequencies[0]
+    queries = spread_words(corpus)
+    asked = PROBES.get(text, queries[::2])
+    spelling = spelt(corpus, asked)
+    known = sorted({corpus.id_of(token) for token in spelling if token})
+    probe = known if len(known) > 1 else [0, 1]
+    run = cycle_run(
+        corpus,
+        probe,
+        (d_model, *STARTS.get(text, USUAL_START)),
+        np.geomspace(1, steps, n_looks).round(),
+        resumable,
+        {"optimiser": "adam", "lr": lr, "steps": steps, "batch": batch, "seed": seed, **CONTEXT},
+    )
+    words = {"query_word": ("query", queries), "share": share}
+    words["probe_word"] = "probe_query", [tokens[token] for token in probe]
+    words["lacking"] = lacking(text, asked, spelling)
+    return run.assign(words | stages(run, share))
+
+
+def first_move_run(
+    text: str,
+    size: int,
+    optimiser: str,
+    start: int,
+    *,
+    lr: float,
+    steps: tuple[int, int],
+    resumable: bool,
+) -> xr.Dataset:
+    """To which side attention first moves, and what the chain and the drive say of it.
+
+    Plain descent takes (1/mu0 + 1/|c|) ln(1/init_scale) in time for both linear stages, and runs
+    half as long again; time is rate times updates.
+    """
+    corpus = saccade.corpus(text, n_vocab=size)
+    width, scale, is_scaled = MOVE_START
+    c, condensation = chain_rates(corpus, phi_scale(width, is_scaled))
+    time = math.log(1 / scale) * (1 / condensation + 1 / max(abs(c), 1e-12))
+    n = steps[1] if optimiser == "adam" else int(min(steps[0], ENOUGH * time / lr))
+    rate = ADAM_LR if optimiser == "adam" else lr
+    training = {"optimiser": optimiser, "lr": rate, "steps": n, "batch": MOVE_BATCH, "seed": start}
+    looks = np.linspace(0, n, 120)
+    run = cycle_run(corpus, [0, 1], MOVE_START, looks, resumable, CONTEXT | training)
+    tilt = run.on_frequent.values - corpus.frequencies[0]
+    moved = first_move(tilt)
+    end = len(tilt) if moved is None else moved + 1
+    found = {
+        "side": math.nan if moved is None else np.sign(tilt[moved].mean()),
+        "impulse": np.trapezoid(run.drive.values[:end], rate * run.step.values[:end]),
+        "focus_rate": c,
+        "condensation_rate": condensation,
+    }
+    return xr.Dataset({name: ((), found[name], {"definition": MOVES[name]}) for name in found})
+
+
 def stages(run: xr.Dataset, share: float) -> dict[str, Any]:
     """How far one run came in each stage; `share` is that of the most frequent token."""
     on, events = run.on_frequent.values, events_of(run)
@@ -268,29 +295,10 @@ def stages(run: xr.Dataset, share: float) -> dict[str, Any]:
     }
 
 
-def probe_looks(run: xr.Dataset) -> dict[str, int]:
-    """When all probe words attend most to one word at once, and are most diluted after that."""
-    probe = run.probe_attention.values
-    focus = int(probe.min(axis=1).max(axis=1).argmax())
-    spread = focus + int(entropy(probe[focus:]).mean(axis=1).argmax())
-    return {"focus": focus, "dilution": spread, "end": len(probe) - 1}
-
-
 def first_move(tilt: Array) -> int | None:
     """The first observation (look, query) at which any attention has visibly moved, or None."""
     moved = np.abs(tilt).max(axis=1) > VISIBLE
     return int(moved.argmax()) if moved.any() else None
-
-
-def first_side(run: xr.Dataset, share: float, lr: float) -> tuple[float, float]:
-    """To which side attention first moves, and the drive integrated until then; time is rate times
-    updates.
-    """
-    tilt = run.on_frequent.values - share
-    moved = first_move(tilt)
-    end = len(tilt) if moved is None else moved + 1
-    impulse = np.trapezoid(run.drive.values[:end], lr * run.step.values[:end])
-    return math.nan if moved is None else float(np.sign(tilt[moved].mean())), float(impulse)
 
 
 def chain_rates(text: Corpus, scale: float) -> tuple[float, float]:
@@ -319,41 +327,6 @@ def agreeing(case: Case, statement: Statement, title: str, side: Any, wanted: An
     return case.none(statement, title, int(wrong.sum()), among=n_moved, allowed=n_moved // 10)
 
 
-def curve_panels(text: Corpus, runs: dict[int, xr.Dataset], queries: Sequence[str]) -> list[Lines]:
-    """Attention and directions of the first run, then all seeds."""
-    run = next(iter(runs.values())).isel(look=slice(1, None))
-    steps: Any = [run.step] * len(queries)
-    spread, norm = run.entropy.mean("query"), run.query_norm
-    ratios = {
-        "share of the embedding's first direction": run["first"],
-        "second singular value / first": run.second,
-        "entropy of attention / its largest": spread / spread.max(),
-        "|W_Q| / its largest": norm / norm.max(),
-    }
-    lines = []
-    for tone, (seed, other) in enumerate(runs.items()):
-        later = other.isel(look=slice(1, None))
-        lines += [Line(later.step, later.joint, f"joint focus, seed {seed}", tone=tone)]
-        lines += [Line(later.step, later.second, "", DASHES, tone)]
-    share = {"x": "updates", "log": "x", "ylim": (0, 1.03)}
-    return [
-        Lines(
-            f"{text.name}: focus, then dilution",
-            y=f"attention on {text.vocabulary[0]!r}",
-            lines=family(steps, run.on_frequent.values.T, queries),
-            levels={text.frequencies[0]: "its share"},
-            **share,
-        ),
-        Lines(
-            "directions, entropy and size",
-            y="share or ratio",
-            lines=[Line(run.step, curve, label) for label, curve in ratios.items()],
-            **share,
-        ),
-        Lines("all seeds", y="least attention; s2 / s1 dashed", lines=lines, **share),
-    ]
-
-
 def move_panel(at: xr.Dataset) -> Lines:
     """Where attention went in each run, and the side of c; rings where the sign rule applies."""
     sizes, n_seeds = at["size"].values, at.sizes["start"]
@@ -362,7 +335,8 @@ def move_panel(at: xr.Dataset) -> Lines:
         places = sizes[:, None] * shift * 1.08 ** np.arange(n_seeds)
         side = at.side.sel(optimiser=optimiser).fillna(0).transpose("size", "start")
         lines += [Line(places.ravel(), side.values.ravel(), label, POINTS)]
-    sign, slow = np.sign(at.focus_rate), abs(at.focus_rate) < at.condensation_rate
+    chain = at.isel(optimiser=0, start=0)
+    sign, slow = np.sign(chain.focus_rate), abs(chain.focus_rate) < chain.condensation_rate
     lines += [Line(sizes, sign, "sign of c", DOTS, None)]
     lines += [Line(sizes, sign.where(slow), "slow attention: the rule applies", RINGS, None)]
     levels = {1.0: "to the frequent token", 0.0: "did not move", -1.0: "away from it"}

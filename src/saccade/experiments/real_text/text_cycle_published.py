@@ -14,7 +14,8 @@ vocabulary has all of its words. Earlier runs had shown which claims fail.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from functools import partial
+from itertools import groupby, product
 from typing import Annotated as A
 from typing import Any, NamedTuple
 
@@ -26,7 +27,6 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run, of_every_run
 from saccade.experiments.real_text.text_cycle_runs import (
-    CURVES,
     OWN,
     Array,
     cycle_run,
@@ -34,12 +34,11 @@ from saccade.experiments.real_text.text_cycle_runs import (
     lacking,
     readable,
     spelt,
-    spread_ranks,
+    spread_words,
 )
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import Line, Lines, family
 from saccade.observe.events import find_events
-from saccade.processes import in_processes
 from saccade.theory.condition import met
 from saccade.theory.focus_and_dilution.statements import FIG_3
 
@@ -59,17 +58,14 @@ class Reading(NamedTuple):
     batch: int = 100
     context: int = 20
 
-    @property
-    def words(self) -> dict[str, Any]:
-        return {"tokenizer": self.tokenizer, "n_vocab": self.n_vocab}
-
 
 WORDS = Reading()
 # of WikiText-2, the fewest thousands with all words of the probe
 BYTE_PAIRS = Reading(tokenizer="bpe", n_vocab=4000)
 READ_AS = {"wikitext-2": BYTE_PAIRS}  # where byte pairs have all words of the probe; else words do
+READINGS = "words", "byte pairs", "smaller batch", "longer windows", "other vocabulary"
 TITLES = {  # title, at least
-    "joint": ("all queries give the most frequent token 0.9 at once, in every run", 0.9),
+    "focus": ("all queries give the most frequent token 0.9 at once, in every run", 0.9),
     "condensed": ("the event detector finds condensation, in every run", 1),
     "cycle": (
         "the event detector finds focus, dilution and a new direction, in this order, in every run",
@@ -83,16 +79,16 @@ TITLES = {  # title, at least
     ),
     "phases": ("the query of the probe goes through the published four phases, in every run", 4),
     "shrink": ("every probe word but the longest gets shorter by a tenth, in every run", 1),
-    "own": (f"share of last tokens with over {OWN} on themselves, at the end", 0.5),
+    "at_end": (f"share of last tokens with over {OWN} on themselves, at the end", 0.5),
 }
 OF_PROBE = ("turns", "whitespace", "phases", "shrink")
 CAPTION = (
     "One row for each text, first seed: attention of the probe's last word among its words, in the "
-    "first reading whose vocabulary has them all; lengths of their embeddings; and, for each reading "
+    "first reading whose vocabulary has them all; and, for each reading "
     "of what the paper leaves open, the attention that all queries give the most frequent token at "
     "once. The last three readings are of byte pairs on WikiText-2, of words on TinyStories."
 )
-AT_BEST = ("shrink", "own")  # asked of the reading that shows most of it
+AT_BEST = ("shrink", "at_end")  # asked of the reading that shows most of it
 
 
 @experiment(
@@ -115,79 +111,49 @@ def text_cycle_published(
     resumable: A[bool, "whether a stopped run resumes from its last checkpoint"] = False,
 ) -> str:
     """Does text training go through the four published phases?"""
-    chosen, jobs, spellings, rows = checked_seeds(seeds), {}, {}, []
+    chosen, plan = checked_seeds(seeds), {"width": width, "lr": lr, "epochs": epochs}
+    run = partial(published_run, **plan, resumable=resumable)
+    found = lab.grid(run, text=texts, reading=READINGS, seed=chosen)
+    lab.number("largest joint attention on the most frequent token", found.focus.mean("seed"))
+    given = met("the published settings", not lab.changed(*plan))
+    main, answer, rows = [], [], []
     for name in texts:
-        text = saccade.corpus(name, n_vocab=WORDS.n_vocab)
-        spread = [text.vocabulary[rank] for rank in spread_ranks(text.n_vocab, 6)]
-        words = PROBES.get(name, spread)
-        for label, reading in readings_of(name).items():
-            text = saccade.corpus(name, **reading.words)
-            tokens = spellings[name, label] = dict(zip(words, spelt(text, words), strict=True))
-            missing = lacking(f"{name}, {label}", words, [*tokens.values()])
-            probe = [text.id_of(token) for token in tokens.values() if token]
-            if not probe:
-                raise InputError(f"{missing} Give another text.")
-            if missing:
-                lab.leave_out(missing)
-            n_tokens, batch = reading.batch * reading.context, reading.batch
-            updates = max(1, int(epochs * len(text.train) / n_tokens))
-            looks = np.geomspace(1, updates, 100).round()
-            training = {"optimiser": "adam", "lr": lr, "steps": updates, "batch": batch}
-            place = name, reading.words, probe, (width, 1 / width, False), looks, resumable
-            for seed in chosen:
-                settings = training | {"context": reading.context, "seed": seed}
-                jobs[name, label, seed] = (*place, settings)
-    lab.progress(0)
-    runs = dict(zip(jobs, in_processes(cycle_run, [*jobs.values()], lab.progress), strict=True))
-
-    given = met("the published settings", not lab.changed("width", "lr", "epochs"))
-    main, answer = [], []
-    for name in texts:
-        readings, found, counts = readings_of(name), {}, {}
-        for label in readings:
-            known = [word for word, token in spellings[name, label].items() if token]
-            lab.keep("probe_word", known, "probe_query", text=name, reading=label)
-            for seed in chosen:
-                run = runs[name, label, seed]
-                found[label, seed] = passed(run, known)
-                rows += [{"text": name, "reading": label, "seed": seed} | found[label, seed]]
-                for curve in CURVES:
-                    lab.keep(curve, run[curve], text=name, reading=label, seed=seed)
-        whole = [label for label in readings if all(spellings[name, label].values())]
+        at, counts = found.sel(text=name), {}
+        spelt_all = at.lacking.isel(seed=0).values == ""
+        for left_out in dict.fromkeys(at.lacking.values[~spelt_all, 0]):
+            lab.leave_out(str(left_out))
         for what, (title, bound) in TITLES.items():
-            groups = {"": whole if what in OF_PROBE else [*readings]}
-            if what == "joint":  # the one thing that depends on the tokens
-                groups = {
-                    kind: [label for label, one in readings.items() if one.tokenizer == tokenizer]
-                    for tokenizer, kind in {"word": "word ", "bpe": "byte-pair "}.items()
-                }
-            for kind, among in groups.items():
-                values = np.array([[found[one, seed][what] for seed in chosen] for one in among])
-                best = f"{'the best of' if what in AT_BEST else 'all'} {len(among)} {kind}readings"
-                case = lab.case(given, text=name, of=best).published
-                if what in AT_BEST:
-                    highest = values[values.mean(axis=1).argmax()]
-                    every_run(case, FIG_3, title, highest, bound)
-                elif not np.isnan(values).any():  # NaN: the paper names no word of this text
-                    kept = values >= bound
-                    claim = case.under(of_every_run(kept.T)).none(FIG_3, title, ~kept)
-                    counts[what] = f"{kept.sum()} of {kept.size}"
-                    main += [claim] if what == "phases" else []
+            values = at[what].values[spelt_all if what in OF_PROBE else slice(None)]
+            best = "the best of" if what in AT_BEST else "all"
+            case = lab.case(given, text=name, of=f"{best} {len(values)} readings").published
+            if what in AT_BEST:
+                every_run(case, FIG_3, title, values[values.mean(axis=1).argmax()], bound)
+            elif not np.isnan(values).any():  # NaN: the paper names no word of this text
+                kept = values >= bound
+                claim = case.under(of_every_run(kept.T)).none(FIG_3, title, ~kept)
+                counts[what] = f"{kept.sum()} of {kept.size}"
+                main += [claim] if what == "phases" else []
         answer += [
             f"On {name} the last word of the paper's probe turns from all words to one other in "
             f"{counts['turns']} runs, and passes through all four phases in {counts['phases']}."
         ]
-        run = runs[name, whole[0], chosen[0]]
-        words = [readable(word) for word in spellings[name, whole[0]]]
-        steps: Any = [run.step] * len(words)
-        at = {label: runs[name, label, chosen[0]] for label in readings}
-        least = [Line(one.step, one.joint, label) for label, one in at.items()]
-        attention = family(steps, run.probe_attention.values[:, -1].T, words)
-        norms = family(steps, run.probe_norm.values.T, words)
-        title, x = f"{name}, {whole[0]}: attention of “{words[-1]}”", "updates"
+        rows += [
+            {"text": name, "reading": reading, "seed": seed}
+            | {what: at[what].sel(reading=reading, seed=seed).item() for what in (*TITLES, "seen")}
+            for reading, seed in product(READINGS, chosen)
+        ]
+        label, firsts = np.array(READINGS)[spelt_all][0], at.isel(seed=0)
+        first = firsts.sel(reading=label)
+        words = [word for word in first.probe_word.values if word]
+        attention = first.probe_attention.values[:, len(words) - 1, : len(words)].T
+        curves = family([first.step] * len(words), attention, words)
+        least = [
+            Line(one.step, one.joint, reading)
+            for reading, one in zip(READINGS, firsts.transpose("reading", ...), strict=True)
+        ]
+        title, x, y = f"{name}, {label}: attention of “{words[-1]}”", "updates", "attention on"
         lab.draw(
-            Lines(title, x, "attention on", attention, "x", levels={HALF: ""}),
-            Lines("size of embeddings", x, "norm", norms, "x"),
+            Lines(title, x, y, curves, "x", levels={HALF: ""}),
             Lines("joint focus", x, "least attention of any query", least, "x", ylim=(0, 1.02)),
             caption=CAPTION if name == texts[0] else "",
         )
@@ -195,15 +161,41 @@ def text_cycle_published(
     return f"{lab.yes_or_no(*main)}. {' '.join(answer)}"
 
 
+def published_run(
+    text: str,
+    reading: str,
+    seed: int,
+    *,
+    width: int,
+    lr: float,
+    epochs: float,
+    resumable: bool,
+) -> xr.Dataset:
+    """One run, and what it shows of what is asked."""
+    tokenizer, n_vocab, batch, context = readings_of(text)[reading]
+    corpus = saccade.corpus(text, tokenizer=tokenizer, n_vocab=n_vocab)
+    words = PROBES.get(text) or spread_words(saccade.corpus(text, n_vocab=WORDS.n_vocab), 6)
+    tokens = spelt(corpus, words)
+    kind = "byte pairs" if tokenizer == "bpe" else "words"
+    missing = lacking(f"{text}, {n_vocab} {kind}", words, tokens)
+    if not any(tokens):
+        raise InputError(f"{missing} Give another text.")
+    probe = [corpus.id_of(token) for token in tokens if token]
+    known = [word for word, token in zip(words, tokens, strict=True) if token]
+    updates = max(1, int(epochs * len(corpus.train) / (batch * context)))
+    training = {"optimiser": "adam", "lr": lr, "steps": updates, "batch": batch, "seed": seed}
+    looks, start = np.geomspace(1, updates, 100).round(), (width, 1 / width, False)
+    run = cycle_run(corpus, probe, start, looks, resumable, training | {"context": context})
+    run["probe_word"] = "probe_query", [readable(word) for word in known]
+    return run.assign(passed(run, known)).assign(lacking=missing)
+
+
 def readings_of(text: str) -> dict[str, Reading]:
     varied = READ_AS.get(text, WORDS)
-    return {
-        "words": WORDS,
-        "byte pairs": BYTE_PAIRS,
-        "smaller batch": varied._replace(batch=25),
-        "longer windows": varied._replace(context=64, batch=32),
-        "other vocabulary": varied._replace(n_vocab=8000 if varied is BYTE_PAIRS else 200),
-    }
+    longer = varied._replace(context=64, batch=32)
+    other = varied._replace(n_vocab=8000 if varied is BYTE_PAIRS else 200)
+    varieties = WORDS, BYTE_PAIRS, varied._replace(batch=25), longer, other
+    return dict(zip(READINGS, varieties, strict=True))
 
 
 def passed(run: xr.Dataset, words: Sequence[str]) -> dict[str, Any]:
@@ -220,14 +212,14 @@ def passed(run: xr.Dataset, words: Sequence[str]) -> dict[str, Any]:
         for stage in ("focus_peak", "dilution", "new_direction")
     ]
     return {
-        "joint": run.joint.values.max(),
+        "focus": run.joint.values.max(),
         "condensed": any(event.name == "condensation" for event in events),
         "cycle": in_order(times),
         "turns": seen_phases(run.step.values, attention),
         "phases": seen_phases(run.step.values, attention, named),
         "whitespace": np.nan if named is None else firsts == [readable(" ")],
         "shrink": shrinking(run.probe_norm.values),
-        "own": run.own.values[-1],
+        "at_end": run.own.values[-1],
         "seen": " → ".join(states),
     }
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from saccade.data.text.corpus import Corpus, corpus
+from saccade.data.text.corpus import Corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_checkpoints import resumed_from
@@ -27,7 +27,7 @@ from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.events import Event, find_events
-from saccade.observe.measures import entropy, top_share
+from saccade.observe.measures import top_share
 
 Array = NDArray[np.float64]
 N_DIRECTIONS = 8  # singular values that are kept: a run opens fewer
@@ -39,20 +39,19 @@ CURVES = {  # unit, definition
     "loss": ("nats", "cross-entropy of the next token, of the batch about to be learned from"),
     "on_frequent": ("1", "attention of queries on the most frequent token, endless context"),
     "joint": ("1", "attention that every query has on it at least"),
-    "entropy": ("nats", "entropy of that attention over all tokens"),
     "singular_values": ("1", "of the embedding, largest first"),
     "first": ("1", "share of the embedding in its first direction"),
     "second": ("1", "second singular value of the embedding over the first"),
     "query_norm": ("1", "length of the query matrix"),
     "probe_attention": ("1", "attention among the probe words, once each in a context"),
     "probe_norm": ("1", "length of each probe word's embedding"),
+    "drive": ("1/time", "growth rate of queries along keys, were attention off"),
     "own": ("1", f"share of windows whose last token has over {OWN} of its attention on itself"),
 }
 
 
 def cycle_run(
-    name: str,
-    words: Mapping[str, Any],
+    text: Corpus,
     probe: Sequence[int],
     start: tuple[int, float, bool],
     looks: ArrayLike,
@@ -62,7 +61,6 @@ def cycle_run(
     """`CURVES` and the drive, up to where a run diverged. `start`: width, scale of every entry, and
     whether scores are divided by the root of the width.
     """
-    text = corpus(name, **words)
     valid, context = text.valid, training["context"]
     starts = np.random.default_rng(0).integers(len(valid) - context, size=N_WINDOWS)
     seen: dict[str, Any] = {
@@ -91,7 +89,7 @@ def cycle_run(
     run["joint"] = run.on_frequent.min("query")
     for curve, (unit, about) in CURVES.items():
         run[curve].attrs = {"units": unit, "definition": about}
-    whole = run[[*CURVES, "drive"]].isel(time=np.isfinite(values[:, 0]))
+    whole = run[[*CURVES]].isel(time=np.isfinite(values[:, 0]))
     return whole.drop_vars("time").rename(time="look")
 
 
@@ -108,6 +106,10 @@ def events_of(run: xr.Dataset) -> list[Event]:
 def spread_ranks(n_vocab: int, n_queries: int = N_QUERIES) -> NDArray[np.intp]:
     """Tokens from the most frequent to the rarest, evenly spaced in the logarithm of their rank."""
     return np.unique(np.geomspace(1, n_vocab, n_queries).round().astype(np.intp)) - 1
+
+
+def spread_words(text: Corpus, n: int = N_QUERIES) -> list[str]:
+    return [text.vocabulary[token] for token in spread_ranks(text.n_vocab, n)]
 
 
 def spelt(text: Corpus, words: Sequence[str]) -> list[str]:
@@ -220,7 +222,6 @@ def measures(
     on_probe = softmax((sought(model, probe) @ words.T).numpy(), axis=-1)
     return {
         "on_frequent": ("query", attention[:, 0]),
-        "entropy": ("query", entropy(attention)),
         "singular_values": ("rank", kept),
         "query_norm": query.double().norm().item(),
         "probe_attention": (("probe_query", "probe_key"), on_probe),
