@@ -142,15 +142,13 @@ def text_cycle_published(
             | {what: at[what].sel(reading=reading, seed=seed).item() for what in (*TITLES, "seen")}
             for reading, seed in product(READINGS, chosen)
         ]
-        label, firsts = np.array(READINGS)[spelt_all][0], at.isel(seed=0)
-        first = firsts.sel(reading=label)
+        label = np.array(READINGS)[spelt_all][0]
+        first = at.sel(reading=label).isel(seed=0)
         words = [word for word in first.probe_word.values if word]
         attention = first.probe_attention.values[:, len(words) - 1, : len(words)].T
         curves = family([first.step] * len(words), attention, words)
-        least = [
-            Line(one.step, one.joint, reading)
-            for reading, one in zip(READINGS, firsts.transpose("reading", ...), strict=True)
-        ]
+        steps, joint = (at[curve].isel(seed=0).values for curve in ("step", "joint"))
+        least = family(steps, joint, READINGS)
         title, x, y = f"{name}, {label}: attention of “{words[-1]}”", "updates", "attention on"
         lab.draw(
             Lines(title, x, y, curves, "x", levels={HALF: ""}),
