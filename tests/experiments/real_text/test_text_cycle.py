@@ -188,6 +188,13 @@ def moved(*sides: float) -> xr.DataArray:
     return xr.DataArray(np.reshape(sides, (-1, 2)), dims=("size", "start"))
 
 
+def judged(side: xr.DataArray, wanted: xr.DataArray | float) -> str:
+    case = Case(registered_in=[])
+    text_cycle.agreeing(case, SIGN_RULE, "side", side, wanted)
+    (claim,) = case.registered_in
+    return claim.verdict
+
+
 @pytest.mark.parametrize(
     ("sides", "verdict"),
     [
@@ -199,11 +206,10 @@ def moved(*sides: float) -> xr.DataArray:
 )
 def test_most_runs_must_go_to_the_wanted_side(sides: tuple[float, ...], verdict: str) -> None:
     wanted = xr.DataArray([-1.0, 1.0], dims="size")
-    claim = text_cycle.agreeing(Case(), SIGN_RULE, "side", moved(*sides), wanted)
-    assert claim.verdict == verdict
+    assert judged(moved(*sides), wanted) == verdict
 
 
 def test_up_to_a_tenth_of_the_runs_may_be_exceptions() -> None:
     for n_wrong, verdict in ((0, HOLDS), (2, HOLDS), (4, FAILS)):
         side = moved(*[-1] * n_wrong, *[1] * (20 - n_wrong))
-        assert text_cycle.agreeing(Case(), SIGN_RULE, "side", side, 1.0).verdict == verdict
+        assert judged(side, 1.0) == verdict

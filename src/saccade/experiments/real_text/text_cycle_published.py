@@ -37,7 +37,7 @@ from saccade.experiments.real_text.text_cycle_runs import (
     spread_words,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import Line, Lines, family
+from saccade.lab.panel import Lines, family
 from saccade.observe.events import find_events
 from saccade.theory.condition import met
 from saccade.theory.focus_and_dilution.statements import FIG_3
@@ -111,11 +111,11 @@ def text_cycle_published(
     resumable: A[bool, "whether a stopped run resumes from its last checkpoint"] = False,
 ) -> str:
     """Does text training go through the four published phases?"""
-    chosen, plan = checked_seeds(seeds), {"width": width, "lr": lr, "epochs": epochs}
-    run = partial(published_run, **plan, resumable=resumable)
+    chosen = checked_seeds(seeds)
+    run = partial(published_run, width=width, lr=lr, epochs=epochs, resumable=resumable)
     found = lab.grid(run, text=texts, reading=READINGS, seed=chosen)
     lab.number("largest joint attention on the most frequent token", found.focus.mean("seed"))
-    given = met("the published settings", not lab.changed(*plan))
+    given = met("the published settings", not lab.changed("width", "lr", "epochs"))
     main, answer, rows = [], [], []
     for name in texts:
         at, counts = found.sel(text=name), {}
@@ -144,7 +144,7 @@ def text_cycle_published(
         ]
         label = np.array(READINGS)[spelt_all][0]
         first = at.sel(reading=label).isel(seed=0)
-        words = [word for word in first.probe_word.values if word]
+        words = [str(word) for word in first.probe_word.values if word]
         attention = first.probe_attention.values[:, len(words) - 1, : len(words)].T
         curves = family([first.step] * len(words), attention, words)
         steps, joint = (at[curve].isel(seed=0).values for curve in ("step", "joint"))
