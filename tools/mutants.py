@@ -117,9 +117,9 @@ PLANTED = (
         "np.exp(1 * initial_feature**2 * B)",
     ),
     Mutant(
-        "experiments/real_text/text_first_move.py",
-        "!= wanted) & moved).sum()",
-        "!= wanted) & chosen).sum()",
+        "experiments/real_text/text_cycle.py",
+        "n_moved, wrong = int(side.notnull().sum()), (side != wanted) & side.notnull()",
+        "n_moved, wrong = int(side.notnull().sum()), side != wanted",
     ),
     Mutant("measures/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
     Mutant(

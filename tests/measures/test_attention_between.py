@@ -56,7 +56,8 @@ def test_masks_may_differ_between_sequences():
     mask[:, [4, 5]] = True
     same = saccade.measures.groups.attention_between(record(), {"right": mask, "left": [0, 2, 3]})
     xr.testing.assert_allclose(
-        same, saccade.measures.groups.attention_between(record(), {"right": [4, 5], "left": [0, 2, 3]})
+        same,
+        saccade.measures.groups.attention_between(record(), {"right": [4, 5], "left": [0, 2, 3]}),
     )
     mask[1] = False
     other = saccade.measures.groups.attention_between(record(), {"right": mask, "left": [0, 2, 3]})
