@@ -162,7 +162,7 @@ def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_pa
         about | {"ended": False, "observations": about["observations"][:-1]},
     )
     assert damaged_records(tmp_path) == ({}, 1)
-    assert saccade.watched(folder).time.values.tolist() == [
+    assert saccade.load_record(folder).time.values.tolist() == [
         0,
         1,
         2,
@@ -170,12 +170,12 @@ def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_pa
     first = folder / "observations" / about["observations"][0]
     harmed(first, "flipped")
     with pytest.raises(saccade.InputError, match=f"{first.name} is damaged"):
-        saccade.watched(folder)
+        saccade.load_record(folder)
     first.unlink()
     with pytest.raises(saccade.InputError, match=f"{first.name} is lost"):
-        saccade.watched(folder)
+        saccade.load_record(folder)
     assert damaged_records(tmp_path) == ({str(folder): f"observations/{first.name} is lost"}, 1)
-    rest = saccade.watched(folder, whole=False)
+    rest = saccade.load_record(folder, whole=False)
     assert rest.time.values.tolist() == [1, 2]
     assert json.loads(rest.attrs["config"])["left_out"] == [first.name]
 
@@ -214,7 +214,7 @@ def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     for folder in (tmp_path, tmp_path / "run"):
         assert main(["verify", str(folder)]) == 0
         said = capsys.readouterr().out
-        assert "a watched run that goes on or was killed: 3 observations, from step 0 to 2" in said
+        assert "a watched run that is still running or was killed: 3 observations, from step 0 to 2" in said
         assert "1 of 1 records are intact" in said
     assert main(["verify", str(tmp_path), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["unfinished"]) == [str(tmp_path / "run")]
@@ -222,11 +222,11 @@ def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     assert main(["verify", str(tmp_path), "--repair"]) == 1
     said = capsys.readouterr().out
     assert (
-        "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+        "training cannot be run again; `saccade.load_record(folder, whole=False)` reads what is whole"
         in said
     )
     assert "unfinished" not in said
-    assert saccade.watched(tmp_path / "run", whole=False).time.values.tolist() == [0, 2]
+    assert saccade.load_record(tmp_path / "run", whole=False).time.values.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_what_does_not_describe_observations_is_refused_in_a_sentence(tmp_path, 
         saccade.InputError,
         match=r"is not the folder of a watched run|does not describe its observations",
     ):
-        saccade.watched(folder)
+        saccade.load_record(folder, whole=False)
 
 
 def test_an_observation_that_would_unpack_to_far_more_is_refused_also_where_nobody_asks_for_it(

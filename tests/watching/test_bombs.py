@@ -150,7 +150,7 @@ def found(tmp_path_factory) -> tuple[dict[str, str], int]:
         codes[place.name] = f"import saccade; saccade.observe_checkpoints({str(place)!r})"
     for name, change in RUNS.items():
         change(watched_run(folder / name))
-        codes[name] = f"import saccade; saccade.watched({str(folder / name)!r})"
+        codes[name] = f"import saccade; saccade.load_record({str(folder / name)!r})"
     said, peak = opened(*codes.values())
     return dict(zip(codes, said, strict=True)), peak
 
@@ -280,7 +280,7 @@ def test_an_observation_that_packs_tightly_is_written_so_that_it_can_be_read(tmp
     for step in range(3):
         log.append(step, {"map": np.zeros(10**6, np.float32)})
     log.save()
-    assert saccade.watched(tmp_path / "run").sizes == {"time": 3, "key": 10**6}
+    assert saccade.load_record(tmp_path / "run").sizes == {"time": 3, "key": 10**6}
 
 
 @pytest.mark.parametrize(

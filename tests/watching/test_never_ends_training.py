@@ -121,7 +121,7 @@ def test_on_a_disk_that_stays_full_the_looks_before_are_whole_and_the_others_in_
             )
         assert recorder.record.time.values.tolist() == list(range(STEPS + 1))
         (disk / "other").unlink()
-        assert saccade.watched(disk / "run").time.values.tolist() == [0, 1, 2]
+        assert saccade.load_record(disk / "run").time.values.tolist() == [0, 1, 2]
         assert not list((disk / "run").glob("**/.*"))
     assert "save_record" in capsys.readouterr().err
 
@@ -143,7 +143,7 @@ def test_what_waits_for_the_disk_is_bounded_and_what_is_lost_is_listed(
             assert step in held
         no_room(False)
     record = saccade.load_record(tmp_path / "run" / "record.zarr")
-    lost = saccade.watched(tmp_path / "run").attrs["config"]
+    lost = saccade.load_record(tmp_path / "run").attrs["config"]
     steps = record.time.values.tolist()
     assert sorted(steps + recorder._log.about["config"]["lost"]) == list(range(40))
     assert steps[0] == 0
@@ -295,7 +295,7 @@ def test_a_folder_that_is_removed_while_training_is_made_again(tmp_path, capsys)
         recorder.step(0)
         os.rename(tmp_path / "run", tmp_path / "elsewhere")
         recorder.step(1)
-    assert np.isfinite(saccade.watched(tmp_path / "run").entropy).all()
+    assert np.isfinite(saccade.load_record(tmp_path / "run").entropy).all()
 
 
 class Mute(Exception):
@@ -372,7 +372,7 @@ def test_losses_after_the_last_look_are_there_however_training_ends(tmp_path):
     record = saccade.load_record(tmp_path / "run")
     assert record.time.values.tolist() == [0, 3]
     assert record.later_step.values[-1].tolist() == [4, 5]
-    found = saccade.watched(tmp_path / "run").saccade.losses()
+    found = saccade.load_record(tmp_path / "run").saccade.losses()
     assert dict(zip(found.step.values.tolist(), found.values.tolist(), strict=True)) == {
         step: step / 8 for step in range(6)
     }

@@ -93,7 +93,7 @@ def assert_same(record: xr.Dataset, other: xr.Dataset) -> None:
 
 
 def test_a_killed_run_keeps_every_finished_observation(killed):
-    record = saccade.watched(killed / "run")
+    record = saccade.load_record(killed / "run")
     assert record.time.values.tolist() == list(range(KILLED + 1))
     assert record.entropy.notnull().all()
 
@@ -119,7 +119,7 @@ def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(
     kept = {name: (stopped / "run" / "observations" / name).read_bytes() for name in before}
     assert kept == before  # also those that have given way
     assert main(["verify", str(stopped)]) == 0
-    assert_same(saccade.watched(stopped / "run"), whole)
+    assert_same(saccade.load_record(stopped / "run"), whole)
 
 
 def test_a_run_that_goes_on_and_is_killed_again_never_mixes_the_two(stopped):
@@ -127,7 +127,7 @@ def test_a_run_that_goes_on_and_is_killed_again_never_mixes_the_two(stopped):
         zoo.HandWritten("fused"), zoo.ids(), every=5, budget=None, out=stopped / "run", resume=True
     ).__enter__()
     recorder.step(10)  # and no more, as if killed
-    assert saccade.watched(stopped / "run").time.values.tolist() == list(range(11))
+    assert saccade.load_record(stopped / "run").time.values.tolist() == list(range(11))
     assert saccade.load_record(stopped / "run").sizes["time"] == 11
 
 
@@ -206,7 +206,7 @@ def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
     train(stopped, CHECKPOINT, STEPS, resume=True)
     with pytest.warns(UserWarning, match="not empty"):
         first.step(30)
-    assert_same(saccade.watched(stopped / "run"), whole)
+    assert_same(saccade.load_record(stopped / "run"), whole)
 
 
 def test_a_run_that_goes_on_must_be_told_its_step(stopped):

@@ -225,17 +225,19 @@ class Lab:
             return list(self.each(pool.map(function, listed)))
 
     def grid(self, function: Callable[..., xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
-        """`function(**cell)` for every cell of the axes, in processes; all of it in one dataset.
+        """`function(**cell)` for every cell of the axes, in processes; kept, and in one dataset.
 
         Another process must be able to import the function, so it is one of a module.
         """
         listed = [list(values) for values in axes.values()]
         cells = [dict(zip(axes, cell, strict=True)) for cell in product(*listed)]
         runs = in_processes(_called, [(function, cell) for cell in cells], self.progress)
+        own: dict[str, list[Piece]] = {}
         for cell, run in zip(cells, runs, strict=True):
             for name, array in run.data_vars.items():
                 self.keep(str(name), array, **cell)
-        return self.kept()
+                own.setdefault(str(name), []).append(self._kept[str(name)][-1])
+        return xr.Dataset({name: _stacked(name, pieces) for name, pieces in own.items()})
 
     def case(self, *given: Condition, **settings: Any) -> Case:
         """What several claims share: assumptions, and a name for what they are about.

@@ -60,7 +60,7 @@ _REPEATED = (
     "budget",
     "check",
 )  # of the config: what a run that goes on says anew
-_OTHERS = "; `saccade.watched(folder, whole=False)` reads the other observations."
+_OTHERS = "; `saccade.load_record(folder, whole=False)` reads the other observations."
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _MOST_KEPT = (
     2**24
@@ -364,7 +364,7 @@ def unfinished(folder: Path) -> str:
         if steps
         else "no observation yet"
     )
-    return f"a watched run that goes on or was killed: {seen}; `saccade report` and `saccade.watched` read them"
+    return f"a watched run that is still running or was killed: {seen}; `saccade report` and `saccade.load_record` read them"
 
 
 def watched_damage(folder: Path) -> str:

@@ -214,17 +214,18 @@ def check_same_settings(
     )
 
 
-def load_record(path: str | Path) -> xr.Dataset:
+def load_record(path: str | Path, *, whole: bool = True) -> xr.Dataset:
     """Read a record, after checking all its files: a lost file would otherwise read as missing
     values.
 
     `path` is that of the record, or of the folder of an experiment or a watched run that holds it
-    as `record.zarr`; of a watched run that has not ended, or goes on again, the record is what was
-    observed so far.
+    as `record.zarr`; of a watched run that has not ended, or was resumed, the record is what was
+    observed so far. `whole=False` reads the observations of a watched run that is damaged and leaves
+    out what is lost; the record's config lists it as `left_out`.
     """
     folder = Path(path)
-    if (folder / OBSERVATIONS).is_dir() and _is_unfinished(folder):
-        return watched(folder)
+    if (folder / OBSERVATIONS).is_dir() and (not whole or _is_unfinished(folder)):
+        return watched(folder, whole=whole)
     if (folder / "record.zarr").is_dir():
         folder = folder / "record.zarr"
     if not folder.exists():

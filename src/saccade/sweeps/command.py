@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
 _OF_WATCHED = (
-    "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+    "training cannot be run again; `saccade.load_record(folder, whole=False)` reads what is whole"
 )
 _OTHER_CODE = (
     "what its numbers depend on has changed ({changed}). Nothing was written. "
