@@ -9,26 +9,21 @@ import os
 import signal
 import threading
 import time
-
-import numpy as np
+from dataclasses import replace
 
 import saccade
 from saccade import processes
-from saccade.experiments import experiment
-from saccade.lab.protocol import Experiment
+from saccade.lab.experiment import Experiment
 from saccade.processes import Worker
 from saccade.sweeps.execution import execute
-from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, companies
-from saccade.sweeps.processes import outcomes_of
+from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT
+from saccade.sweeps.processes import outcome_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
-from tests.kept_processes import Kept
 from tests.patience import PATIENCE
 from tests.sweeps.small_sweeps import (
     NAME,
-    SETTINGS,
     assert_same_dataset,
     called,
     children,
@@ -41,15 +36,13 @@ from tests.sweeps.small_sweeps import (
 
 def one_unit(**changes):
     grid = Grid.of(NAME, {"seed": [0]}, config=small_config(**changes))
-    (unit,) = units_of(grid.name, grid.runs, {grid.runs[0].identity})
-    return unit
+    return units_of(grid, grid.runs, None)[0]
 
 
 def test_a_run_that_raises_is_kept_with_its_reason_and_the_others_finish(tmp_path):
     arguments = (
         "sweep",
         NAME,
-        *SETTINGS,
         "--over",
         "lr_decoder=-1,2,3",
         "--out",
@@ -78,8 +71,8 @@ def test_any_exception_is_a_reason(monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr(Experiment, "run_together", broken)
-    (outcome,) = execute(one_unit())
+    monkeypatch.setattr(Experiment, "run", broken)
+    outcome = execute(one_unit())
     assert (outcome.status, outcome.reason, outcome.record) == (
         FAILED,
         "ZeroDivisionError: by zero",
@@ -88,13 +81,11 @@ def test_any_exception_is_a_reason(monkeypatch):
 
 
 def test_runs_beyond_their_time_are_ended_whether_they_listen_or_not(tmp_path, monkeypatch):
-    """A run with 10^7 draws does not look at the clock within a minute, so its process is ended and
-    replaced.
-    """
+    """A run that pauses for a minute does not look at the clock, so its process is replaced."""
     monkeypatch.setattr(processes, "_GRACE", 1.0)
     dataset = sweep(
         NAME,
-        {"draws": [2, 10**7, 3]},
+        {"pause": [0.0, 60.0, 0.1]},
         out=tmp_path,
         config=small_config(),
         workers=1,
@@ -105,8 +96,7 @@ def test_runs_beyond_their_time_are_ended_whether_they_listen_or_not(tmp_path, m
 
 
 def test_a_run_that_hears_that_its_time_is_over_ends_by_itself():
-    unit = one_unit()
-    (outcome,) = execute(type(unit)(unit.name, unit.identities, unit.settings, None, 1e-9))
+    outcome = execute(replace(one_unit(), seconds=1e-9))
     assert (outcome.status, outcome.reason) == (TIMED_OUT, "took more than 1e-09 s")
 
 
@@ -123,19 +113,10 @@ def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
 
 
 def test_a_run_that_diverges_is_kept_with_its_record_and_counted(tmp_path):
-    config = experiment("syn-small-attention").settings(batch=2, context=7)
-    rates = [1.0, 1e25]
-    dataset = sweep(
-        "syn-small-attention",
-        {"lr_attention": rates, "ratio": [1.0]},
-        seeds=1,
-        out=tmp_path,
-        config=config,
-        workers=1,
-    )
-    assert list(dataset.status.values.ravel()) == [FINISHED, DIVERGED]
-    assert "1 of 1 trajectories left all bounds" in str(dataset.reason.values.ravel()[1])
-    assert dataset.loss.isel(seed=0, ratio=0).notnull().values[1].any()
+    dataset = sweep(NAME, {"lr_decoder": [1.0, 900.0]}, out=tmp_path, workers=1)
+    assert list(dataset.status.values) == [FINISHED, DIVERGED]
+    assert str(dataset.reason.values[1]) == "1 of 1 trajectories left all bounds"
+    assert dataset.drawn.notnull().all()
     assert "1 diverged" in called("sweep", "--status", tmp_path)[1]
 
 
@@ -162,11 +143,11 @@ def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_agai
 def test_a_process_that_was_killed_between_two_runs_does_not_hold_up_the_next():
     worker = processes.Worker(0)
     try:
-        assert outcomes_of(worker, one_unit())[0].status == FINISHED
+        assert outcome_of(worker, one_unit()).status == FINISHED
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait()
         assert (
-            outcomes_of(worker, one_unit())[0].status == FINISHED
+            outcome_of(worker, one_unit()).status == FINISHED
         )  # an idle process that was lost is no run's fault
     finally:
         worker.stop()
@@ -181,100 +162,6 @@ def test_a_run_beyond_its_share_of_memory_fails_and_the_others_finish(tmp_path):
     assert "Unable to allocate" in str(dataset.reason.values[1])
 
 
-def a_vectorised_unit():
-    config = experiment("syn-small-attention").settings(batch=7, context=11)
-    grid = Grid.of("syn-small-attention", {"ratio": [1, 10]}, 4, config)
-    (unit,) = units_of(grid.name, grid.runs, {run.identity for run in grid.runs})
-    return unit
-
-
-def test_runs_computed_together_have_the_same_bits_after_their_process_was_killed():
-    unit, worker = a_vectorised_unit(), Killed()
-    killed, untouched = computed_by(worker, unit), computed_by(processes.Worker(), unit)
-    assert worker.n_started == 2
-    assert [outcome.status for outcome in killed] == [FINISHED] * len(killed)
-    assert_same_bits(untouched, killed)
-
-
-class Killed(Kept):
-    """A worker whose first process is killed while it still loads."""
-
-    n_started = 0
-
-    def _start_process(self):
-        self.n_started += 1
-        if self.n_started > 1:
-            super()._start_process()
-        else:
-            Worker._start_process(self)  # a new one
-            self._process.kill()
-
-
-def computed_by(worker, unit):
-    try:
-        return outcomes_of(worker, unit)
-    finally:
-        worker.close()
-
-
-class Dying(Kept):
-    """A worker whose process is ended just before it begins some of its jobs."""
-
-    def __init__(self, *jobs: int) -> None:
-        super().__init__()
-        self.jobs, self.n_asked = jobs, 0
-
-    def answer(self, run, *job, seconds=None):
-        self.n_asked += 1
-        if self.n_asked - 1 in self.jobs:
-            raise processes.LostProcessError("its process was ended by signal 9")
-        return super().answer(run, *job, seconds=seconds)
-
-
-def assert_same_bits(outcomes, others):
-    for one, other in zip(outcomes, others, strict=True):
-        assert one.company == other.company
-        for name, values in one.record[1].items():
-            np.testing.assert_array_equal(values, other.record[1][name], err_msg=name)
-
-
-def test_runs_computed_together_whose_process_is_lost_twice_end_together_if_none_of_them_did_it():
-    unit = a_vectorised_unit()
-    n_runs = len(unit.identities)
-    lost = Dying(0, 1)
-    found = computed_by(lost, unit)
-    assert lost.n_asked == 2 + n_runs + 1
-    assert [outcome.status for outcome in found] == [FINISHED] * n_runs
-    assert_same_bits(found, computed_by(Dying(), unit))
-    apart = computed_by(Dying(0, 1, 2 + n_runs), unit)  # together they are too much for one process
-    assert [outcome.company for outcome in apart] == [(identity,) for identity in unit.identities]
-
-
-def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_in_an_undisturbed_sweep(
-    tmp_path, monkeypatch
-):
-    """Its process is lost three times, at last when it is alone, so that the others of its call
-    finish alone.
-    """
-    config = experiment("syn-small-attention").settings(batch=7, context=11)
-    asked = {"over": {"ratio": [1, 10]}, "seeds": 4, "config": config, "workers": 1}
-    sweep("syn-small-attention", **asked, out=tmp_path / "untouched")
-    monkeypatch.setattr(processes, "Worker", lambda memory: Dying(0, 1, 4))
-    hurt = sweep("syn-small-attention", **asked, out=tmp_path / "hurt")
-    assert (hurt.status == FAILED).sum() == 1
-    monkeypatch.undo()
-    sweep("syn-small-attention", **asked, out=tmp_path / "hurt", retry_failed=True)
-    assert_same_dataset(tmp_path / "hurt", tmp_path / "untouched")
-    # In other company the last bits may agree by chance, as some processors have it: so the company
-    # itself is compared too.
-    untouched, hurt = (
-        companies([*SweepFolder(tmp_path / name).entries.values()])
-        for name in ("untouched", "hurt")
-    )
-    assert untouched == hurt
-    assert [len(company) for company in untouched.values()] == [8]
-
-
 def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
     worker = Worker()
 
@@ -284,13 +171,12 @@ def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
         worker.close()
 
     threading.Thread(target=close_once_it_loads, daemon=True).start()
-    outcomes = outcomes_of(worker, a_vectorised_unit())
-    assert {outcome.status for outcome in outcomes} == {FAILED}
+    assert outcome_of(worker, one_unit()).status == FAILED
     assert worker._process is None
 
 
 def test_a_name_in_keep_that_no_record_has_ends_the_sweep_at_its_first_run(tmp_path):
-    code, _, err = called(*small_arguments(tmp_path, 3, "--workers", 1, "--keep", "heigth"))
+    code, _, err = called(*small_arguments(tmp_path, 3, "--workers", 1, "--keep", "drwan"))
     assert code == 2
-    assert "`keep` variable 'heigth' is not known" in err
+    assert "`keep` variable 'drwan' is not known" in err
     assert not (tmp_path / "manifest.jsonl").exists()
