@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from saccade.lab.claim import Case
+from saccade.lab.case import Case
 from saccade.report.claims_table import equation_of, theorem
 from saccade.report.mathml import mathml
 from saccade.theory.scan_and_snap.statements import PLAIN_SNAP, THEOREM_4

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saccade.lab.claim import Case
+from saccade.lab.case import Case
 from saccade.lab.panel import Bars, Heat, Line, Lines, specs
 from saccade.records.checksums import seal
 from saccade.records.json_files import write_json

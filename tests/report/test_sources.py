@@ -14,7 +14,7 @@ import xarray as xr
 
 import saccade
 from saccade.errors import InputError
-from saccade.lab.claim import Case
+from saccade.lab.case import Case
 from saccade.records.checksums import seal
 from saccade.records.observation_log import ObservationLog
 from saccade.records.store import load_claims, save_record
