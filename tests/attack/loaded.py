@@ -20,7 +20,7 @@ for name in (
     "saccade.data.text.corpus",
     "saccade.dynamics.training",
     "saccade.experiments.reproduce",
-    "saccade.experiments.scan_and_snap.decoder_dynamics",
+    "saccade.experiments.scan_and_snap.first_force",
     "saccade.forecasting.command",
     "saccade.forecasting.files",
     "saccade.forecasting.forecast",

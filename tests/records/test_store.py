@@ -23,7 +23,6 @@ from numcodecs import Blosc, Zlib
 
 import saccade
 from saccade import (
-    Case,
     InputError,
     Pairwise,
     SequenceClasses,
@@ -36,6 +35,7 @@ from saccade import (
 )
 from saccade.cli import main
 from saccade.identity import user_files
+from saccade.lab.case import Case
 from saccade.records import checksums, expansion, store, writing
 from saccade.records.checksums import damage, damaged_files, file_hash, seal, stranger
 from saccade.records.json_files import write_json
