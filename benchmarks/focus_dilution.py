@@ -54,7 +54,7 @@ def timed() -> tuple[float, ...]:
     same of the opponent with its distance to us.
     """
     import saccade
-    from saccade.dynamics import flow_kernel
+    from saccade.model import flow_kernel
     from saccade.model.embedded import weights_of
 
     chain = saccade.MarkovChain.zipf(6, stay=0.5)

@@ -46,7 +46,7 @@ def _train(n_queries: int, runs_per_pack: int) -> None:
 
 
 def train_grid(n_queries: int) -> None:
-    """The 16 pairs of rates of `syn-medium-entropy`, with two seeds."""
+    """The 16 pairs of rates of `published-figures`, with two seeds."""
     from saccade import Pairwise, SequenceClasses, train
     from saccade.dynamics import descent_kernel
 

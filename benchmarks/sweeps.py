@@ -28,7 +28,8 @@ from benchmarks.measuring import fresh_process, progress, publish, publish_figur
 
 OVERHEAD_BAR, LISTING_BAR, SPEED_BAR = 2.0, 5.0, 1.8  # milliseconds a run, seconds, times
 N_SMALL, N_LISTED, N_KILLS = 1000, (1000, 10_000, 100_000), 10
-SMALL = {"n_vocab": 20, "draws": 2, "remark_vocab": 20, "remark_all": 8, "remark_draws": 2}
+TOY = str(Path(__file__).parents[1] / "tests/sweeps/toy.py")
+SMALL = {"n_vocab": 20, "draws": 2}
 SLOW = {"t1": 300, "n_times": 50}
 
 
@@ -79,9 +80,7 @@ def timed_small(out: str) -> dict[str, tuple[float, float]]:
     written: list[tuple[float, float]] = []
     sweeping.write_results = _noting(written, sweeping.write_results)
     asked = {"seeds": N_SMALL // 2, "out": out, "config": _small(), "workers": 2}
-    sweeping.sweep(
-        "decoder-dynamics", {"lr_decoder": [1.0, 2.0]}, **asked, on_progress=_noting(heard)
-    )
+    sweeping.sweep(TOY, {"lr_decoder": [1.0, 2.0]}, **asked, on_progress=_noting(heard))
     end = _now()
     entries = [
         entry
@@ -116,7 +115,7 @@ def _noting(moments: list[Any], work: Any = lambda *arguments: None) -> Any:
 def _small() -> Any:
     from saccade.experiments import experiment
 
-    return experiment("decoder-dynamics").settings(**SMALL | {"n_vocab": (SMALL["n_vocab"],)})
+    return experiment(TOY).settings(**SMALL | {"n_vocab": (SMALL["n_vocab"],)})
 
 
 def _publish_listing(folder: Path) -> None:
@@ -148,7 +147,7 @@ def fill(path: str, n_runs: int, n_together: int) -> None:
     from saccade.sweeps.grid import Grid
     from saccade.sweeps.outcome_file import FINISHED, Outcome, packed
 
-    grid = Grid.of("decoder-dynamics", {"lr_decoder": [1.0, 2.0]}, n_runs // 2, _small())
+    grid = Grid.of(TOY, {"lr_decoder": [1.0, 2.0]}, n_runs // 2, _small())
     record = packed(xr.Dataset({"loss": ("time", np.linspace(1, 0, 8))}))
     outcomes = [
         Outcome(run.identity, FINISHED, "", 0.01, (run.identity,), record) for run in grid.runs
@@ -220,11 +219,10 @@ def timed_slow(out: str, workers: int, n_runs: int) -> float:
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:workers])
     heard: list[tuple[float, float]] = []
-    config = experiment("focus-dilution-cycle").settings(
-        t1=float(SLOW["t1"]), n_times=SLOW["n_times"]
-    )
+    options = {"t1": float(SLOW["t1"]), "n_times": SLOW["n_times"], "n_chains": 0}
+    config = experiment("cycle").settings(**options)
     sweep(
-        "focus-dilution-cycle",
+        "cycle",
         seeds=n_runs,
         out=out,
         config=config,
@@ -281,7 +279,7 @@ def _sweep(out: Path) -> subprocess.Popen[bytes]:
     asked = SMALL | {"draws": 400}  # longer runs, so that there is something left for the last kill
     settings = [word for name, value in asked.items() for word in ("--setting", f"{name}={value}")]
     options = ["--over", "lr_decoder=1,2", "--seeds", "100", "--out", str(out)]
-    command = [sys.executable, "-m", "saccade", "sweep", "decoder-dynamics", *settings, *options]
+    command = [sys.executable, "-m", "saccade", "sweep", TOY, *settings, *options]
     return subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
 
 

@@ -1,4 +1,4 @@
-"""All 640 runs of `syn-medium-entropy` from a cold process, against two opponents in PyTorch: time,
+"""All 640 runs of `published-figures` from a cold process, against two opponents in PyTorch: time,
 memory, exactness.
 
 Saccade does the runs, imports included, of 1, 3 and 10 seeds: 64, 192 and 640 runs. Once as
@@ -34,8 +34,8 @@ SAMPLED_STEPS, WARM_UP_STEPS = 15, 2
 
 _RUNS = """
 from saccade.experiments import experiment
-asked = experiment("syn-medium-entropy")
-record = asked.run(asked.settings(seeds={seeds}))
+asked = experiment("published-figures")
+record = asked.run(asked.settings(seeds={seeds})).record
 import os
 answer = sum(os.times()[:2]), record.entropy.values.ravel().tolist()
 """
@@ -74,7 +74,7 @@ def main() -> None:
         *_error_rows(errors()),
         *_agreement_rows(runs, same_bits()),
     ]
-    publish("syn_medium", "syn-medium-entropy: 640 runs from a cold process", rows, note)
+    publish("syn_medium", "published-figures: 640 runs from a cold process", rows, note)
     _draw(times, fewer)
 
 

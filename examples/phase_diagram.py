@@ -3,7 +3,7 @@ keep: a phase diagram.
 
 `saccade.sweep` runs an experiment over a grid of its settings, on all cores, and gives one dataset.
 If it is killed, the same call does only what is missing. As a command: saccade sweep
-syn-small-attention --over lr_attention=0.25,0.5,1 --over ratio=1..5:log8
+./examples/common_mass.py --over lr_attention=0.25,0.5,1 --over ratio=1..5:log8
 """
 
 import sys
@@ -13,9 +13,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.experiments.scan_and_snap.syn_small_attention import Settings
+from saccade.experiments import experiment
 
 small = "--small" in sys.argv
+name = str(Path(__file__).with_name("common_mass.py"))
 out = Path("results/examples")
 out.mkdir(parents=True, exist_ok=True)
 
@@ -25,20 +26,15 @@ out.mkdir(parents=True, exist_ok=True)
 n = 2 if small else 8
 over = {"lr_attention": np.geomspace(0.25, 1, n).tolist(), "ratio": np.geomspace(1, 5, n).tolist()}
 settings = {
-    "config": Settings(seeds=2 if small else 5),
+    "config": experiment(name).settings(seeds=2 if small else 5),
     "workers": 1 if small else None,
-    "keep": ["common_mass"],
 }
-dataset = saccade.sweep(
-    "syn-small-attention", over, out=out / "phase_diagram", show="common_mass", **settings
-)
+dataset = saccade.sweep(name, over, out=out / "phase_diagram", show="common_mass", **settings)
 common = dataset.common_mass.transpose("lr_attention", "ratio")
 
 # %% The same call again computes nothing: runs are known by their settings and by the code behind
 # their numbers.
-again = saccade.sweep(
-    "syn-small-attention", over, out=out / "phase_diagram", show="common_mass", **settings
-)
+again = saccade.sweep(name, over, out=out / "phase_diagram", show="common_mass", **settings)
 assert common.identical(again.common_mass.transpose("lr_attention", "ratio"))
 
 # %% The claim, row by row; and the other way with the attention rate, column by column.

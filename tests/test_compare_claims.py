@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from saccade.lab.claim import Case, Claim
+from saccade.lab.case import Case
+from saccade.lab.claim import Claim
 from saccade.records.store import save_record
 from saccade.theory.condition import met
 from saccade.theory.statement import Statement

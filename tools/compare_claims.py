@@ -23,21 +23,18 @@ Claim = dict[str, Any]  # as `claims.json` has it
 
 
 class Told(NamedTuple):
-    """What decides a claim: the measurement, with the ends of its interval, the ends allowed, the
-    verdict and the expected one.
+    """What decides a claim: the measurement, with the ends of its interval, the ends allowed, and
+    the verdict.
     """
 
     values: tuple[float, ...]
     bounds: tuple[float, ...]
     verdict: str
-    expected: str
 
     @classmethod
     def of(cls, claim: Claim) -> Told:
         values = tuple(map(_number, (claim["measured"], *(claim["interval"] or ()))))
-        return cls(
-            values, tuple(map(_number, claim["bounds"])), claim["verdict"], claim["expected"]
-        )
+        return cls(values, tuple(map(_number, claim["bounds"])), claim["verdict"])
 
 
 class Differences(NamedTuple):
@@ -130,7 +127,7 @@ def _number(value: float | None) -> float:
 
 def _moved(old: Told, new: Told) -> str:
     if old[2:] != new[2:]:
-        return f"{old.verdict} (expected {old.expected}) -> {new.verdict} (expected {new.expected})"
+        return f"{old.verdict} -> {new.verdict}"
     for word, a, b in (("measured", old.values, new.values), ("allowed", old.bounds, new.bounds)):
         if len(a) != len(b) or not all(map(_same, a, b)):
             return f"{word} {', '.join(map(str, a))} -> {', '.join(map(str, b))}"

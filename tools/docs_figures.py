@@ -19,14 +19,13 @@ from matplotlib.figure import Figure
 
 import saccade
 from saccade.experiments import experiment
-from saccade.experiments.focus_and_dilution.published_observables import cosines, probe_attention
-from saccade.experiments.real_text.first_force_text import Scores
-from saccade.experiments.real_text.first_force_text import Settings as FirstForceText
+from saccade.experiments.focus_and_dilution.published_run import probe_attention
 from saccade.experiments.scan_and_snap.snap_growth import growth_of, one_common_token
 from saccade.lab.experiment import Result
 from saccade.lab.panel import specs
 from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
+from saccade.observe.measures import cosines
 from saccade.playground.film import still
 from saccade.report.drawn import draw_panels
 from saccade.report.drawn_timeline import draw_timeline
@@ -115,31 +114,10 @@ def plain_descent() -> Figure:
 
 
 def first_force_text() -> Figure:
-    """Both laws of the first movement of attention on a text, with the ceiling and frequency."""
-    settings = FirstForceText(texts=("sotu",), steps=(2, 3, 5, 10, 25, 50))
-    return drawn_first_force(experiment("first-force-text").run(settings), settings.least_count)
-
-
-def drawn_first_force(record: Any, least_count: int) -> Figure:
-    scores, steps = Scores(record.sel(text="sotu"), least_count), record.step.values
-    curves = {
-        "decoder first": (scores.order(scores.told[0], scores.run), categorical(0), "-"),
-        "first force": (scores.order(scores.force[0], scores.run), categorical(1), "-"),
-        "ceiling: a run on other windows": (scores.ceiling, "black", "--"),
-        "frequency": (scores.frequency, categorical(2), "-"),
-    }
-    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
-    axes = drawing.subplots()
-    for name, (curve, colour, style) in curves.items():
-        axes.plot(steps, curve, style, color=colour, marker="o", ms=3, label=name)
-    axes.axhline(0.0, color="black", lw=0.6)
-    axes.set(
-        xscale="log", xlabel="updates", ylabel="rank correlation with training", ylim=(-1, 1.05)
-    )
-    axes.set_xticks(steps, [str(step) for step in steps])
-    axes.minorticks_off()
-    drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
-    return drawing
+    """Both predictions of the first movement of attention on a text, with ceiling and frequency."""
+    asked = experiment("text-forecast")
+    found = asked.run(asked.settings(texts=("sotu",), steps=(2, 3, 5, 50)))
+    return draw_panels([specs(found.panels)[0]], WIDTH, 3.6)
 
 
 def focus_and_dilution_cycle() -> Figure:
@@ -300,24 +278,16 @@ def focus_and_dilution_parting() -> Figure:
     return drawing
 
 
-def break_conditions() -> Figure:
-    return _as_reproduced("break-conditions")
-
-
-def turning_heights() -> Figure:
-    return _as_reproduced("turning-heights")
-
-
-def large_steps() -> Figure:
-    return _as_reproduced("large-steps")
+def when_it_breaks() -> Figure:
+    return _as_reproduced("when-it-breaks")
 
 
 def late_snap() -> Figure:
     return draw_panels([[_rows("plain-descent")[1][0]]])
 
 
-def starts() -> Figure:
-    return _as_reproduced("starts")
+def who_gains() -> Figure:
+    return _as_reproduced("who-gains")
 
 
 def reparameterisation() -> Figure:
@@ -332,8 +302,8 @@ def positional_prior() -> Figure:
     return _as_reproduced("positional-prior")
 
 
-def adam_sign_limit() -> Figure:
-    return _as_reproduced("adam-sign-limit")
+def adam() -> Figure:
+    return _as_reproduced("adam")
 
 
 def joint_laws() -> Figure:
@@ -346,14 +316,14 @@ def layers_in_turn() -> Figure:
 
 def rank_collapse_clock() -> Figure:
     """Loss of three initial scales on one clock, and the direction of W_V over time."""
-    asked = experiment("escape-clock")
-    return draw_panels([[panel] for panel in asked.specs(asked.run())[0]], WIDTH, 6.4)
+    first_row = specs(experiment("escape").run().panels)[0]
+    return draw_panels([[panel] for panel in first_row[:2]], WIDTH, 6.4)
 
 
 def rank_collapse_opening() -> Figure:
     """How attention opens for three initial scales, and with what rank."""
-    asked = experiment("rank-collapse")
-    return draw_panels([[panel] for panel in asked.specs(asked.run())[0][:2]], WIDTH, 6.4)
+    (drawn,) = specs(experiment("rank-collapse").run().panels)
+    return draw_panels([[panel] for panel in drawn[:2]], WIDTH, 6.4)
 
 
 def story_snapping() -> Figure:
@@ -394,15 +364,13 @@ FIGURES = (
     focus_and_dilution_maps,
     focus_and_dilution_sign,
     focus_and_dilution_parting,
-    break_conditions,
-    turning_heights,
-    large_steps,
+    when_it_breaks,
     late_snap,
-    starts,
+    who_gains,
     reparameterisation,
     four_stages,
     positional_prior,
-    adam_sign_limit,
+    adam,
     joint_laws,
     layers_in_turn,
     rank_collapse_clock,

@@ -46,7 +46,7 @@ def told(tutorial: str) -> None:
 
 
 def test_a_theory() -> Path:
-    main(["reproduce", "syn-small-attention"])
+    main(["reproduce", "long-contexts"])
     return Path("results/report.html")
 
 

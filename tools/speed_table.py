@@ -96,8 +96,8 @@ ROWS = {
     "help": _start("saccade --help", "`saccade --help`"),
     "list": _start("saccade list", "`saccade list`"),
     "figure": _start(
-        "saccade reproduce syn-small-attention, empty caches, first figure",
-        "first figure of `saccade reproduce syn-small-attention`, empty caches",
+        "saccade reproduce long-contexts, empty caches, first figure",
+        "first figure of `saccade reproduce long-contexts`, empty caches",
     ),
     "context": Row(
         "a context of 1,000,000 tokens compared with 128",

@@ -58,12 +58,8 @@ _PUBLIC = {
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
-    "Experiment": "saccade.lab.protocol",
     "experiment": "saccade.lab.experiment",
-    "Measured": "saccade.lab.protocol",
-    "Variable": "saccade.lab.protocol",
-    "grid": "saccade.lab.protocol",
-    "Case": "saccade.lab.claim",
+    "Case": "saccade.lab.case",
     "Ceiling": "saccade.lab.ceiling",
     "Claim": "saccade.lab.claim",
     "Statement": "saccade.theory.statement",
@@ -84,7 +80,7 @@ _PUBLIC = {
 __all__ = list(_PUBLIC)
 _GIVE_RECORDS = frozenset(
     (
-        *("train", "flow", "reduced_flow", "sweep", "forecast", "load_record", "Experiment"),
+        *("train", "flow", "reduced_flow", "sweep", "forecast", "load_record", "experiment"),
         *("watch", "watched", "TrainerCallback", "LightningCallback", "observe_checkpoints"),
     )
 )
@@ -109,8 +105,8 @@ if TYPE_CHECKING:
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.forecasting.forecast import forecast as forecast
+    from saccade.lab.case import Case as Case
     from saccade.lab.ceiling import Ceiling as Ceiling
-    from saccade.lab.claim import Case as Case
     from saccade.lab.claim import Claim as Claim
     from saccade.lab.experiment import experiment as experiment
     from saccade.lab.film import Film as Film
@@ -118,10 +114,6 @@ if TYPE_CHECKING:
     from saccade.lab.panel import Heat as Heat
     from saccade.lab.panel import Line as Line
     from saccade.lab.panel import Lines as Lines
-    from saccade.lab.protocol import Experiment as Experiment
-    from saccade.lab.protocol import Measured as Measured
-    from saccade.lab.protocol import Variable as Variable
-    from saccade.lab.protocol import grid as grid
     from saccade.laboratory import critical_point as critical_point
     from saccade.laboratory import flow as flow
     from saccade.laboratory import linearise as linearise

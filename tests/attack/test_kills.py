@@ -33,7 +33,7 @@ from tests.attack.subjects import (
 from tests.sweeps.small_sweeps import assert_same_dataset, manifest_runs, small_arguments
 
 KINDS = ("sweep", "run", "observe", "reproduce", "watch", "checkpoints", "cache")
-TOGETHER = ("reproduce", "backprop-gradient", "first-force", "--out", "results")
+TOGETHER = ("reproduce", "coupling", "first-force", "--out", "results")
 SHARE = -(-SIZES.kills // len(KINDS))
 
 

@@ -1,6 +1,41 @@
 """Sizes at which every claim has its verdict of the default size, in a few seconds."""
 
 SMALL: dict[str, dict] = {
+    "dilution": {
+        "n_times": 400,
+        "even_laws": ("0.6 of 4", "0.83 of 5"),
+        "even_stays": (0.5, 0.01),
+    },
+    "next-direction": {
+        "n_times": 500,
+        "t1": 3000.0,
+        "asymmetries": (0.01, 0.005),
+        "init_scales": (1e-3, 1e-4),
+    },
+    "symmetric-escape": {
+        "n_vocabs": (4, 3),
+        "highs": (0.75, 0.6),
+        "stays": (0.8, 0.5),
+        "seeds": 1,
+        "n_times": 300,
+    },
+    "cycle": {"n_chains": 3, "n_times": 1000},
+    "escape": {"widths": (2, 3), "starts": (20, 20), "scales": (3e-3, 3e-4)},
+    "who-gains": {
+        "t1": 1e4,
+        "plain_steps": 2000,
+        "lengths": (32, 2048),
+        "seeds": 2,
+        "depths": (2.25, 4.0),
+    },
+    "when-it-breaks": {
+        "ratios": (0.01, 1.0, 10.0),
+        "t1": 1e3,
+        "turn_ratios": (1.0, 30.0),
+        "limits": (0.8, 2.75),
+        "seeds": 1,
+    },
+    "positional-prior": {"slopes": (0.0, 0.2, 0.75), "ratios": (0.1, 10.0)},
     "scan-then-snap": {"t1": 1e8, "n_times": 120},
     "plain-descent": {"ratios": (1.0, 100.0), "strong_features": (0.55,)},
     "first-force": {"windows": 300, "steps": 20},

@@ -9,7 +9,7 @@ import saccade
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.condensation import condensation
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
-from saccade.lab.claim import HOLDS, OUTSIDE
+from saccade.lab.claim import HOLDS, UNMET
 from saccade.theory import focus_and_dilution as theory
 
 SMALL = {"laws": ("paper",), "stays": (0.3,), "init_scales": (1e-2, 1e-3), "seeds": 1}
@@ -36,7 +36,7 @@ def test_laws_beyond_the_hypotheses_decide_nothing_about_the_arrival(law, stay):
     found = condensation.run(condensation.settings(**SMALL, **given))
     verdicts = {claim.title: claim.verdict for claim in found.claims}
     for part in ("T_2 - T_p against", "against the start alone", "T_2 ≤ T_d"):
-        assert {verdict for title, verdict in verdicts.items() if part in title} == {OUTSIDE}
+        assert {verdict for title, verdict in verdicts.items() if part in title} == {UNMET}
     assert HOLDS in verdicts.values()
     assert found.answer.startswith("Partly")
 

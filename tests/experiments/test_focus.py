@@ -9,7 +9,7 @@ import saccade
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits
 from saccade.experiments.focus_and_dilution.focus import RANDOM, chains_of_both_signs, focus
-from saccade.lab.claim import HOLDS, OUTSIDE
+from saccade.lab.claim import HOLDS, UNMET
 from saccade.theory import focus_and_dilution as theory
 
 
@@ -39,7 +39,7 @@ def test_attention_as_fast_as_condensation_decides_nothing_from_a_random_start()
         start: {claim.verdict for claim in fast.claims if claim.case.get("start") == start}
         for start in ("unigram point", RANDOM)
     }
-    assert verdicts == {"unigram point": {HOLDS}, RANDOM: {OUTSIDE}}
+    assert verdicts == {"unigram point": {HOLDS}, RANDOM: {UNMET}}
 
 
 @pytest.mark.parametrize(

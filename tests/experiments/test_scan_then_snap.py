@@ -8,7 +8,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.scan_then_snap import scan_then_snap
-from saccade.lab.claim import HOLDS, OUTSIDE
+from saccade.lab.claim import HOLDS, UNMET
 from saccade.lab.panel import specs
 
 OWN = "class,query,the,of,a,b,c,d\nA,q,.4,.2,.3,.1,0,0\nB,q,.3,.3,0,0,.3,.1\n"
@@ -24,9 +24,9 @@ def run_on(tmp_path, text, **settings):
 def test_a_user_s_classes_name_the_assumptions_they_break(tmp_path):
     found = run_on(tmp_path, OWN)
     assert found.left_out == []
-    assert {claim.verdict for claim in found.claims} <= {HOLDS, OUTSIDE}
+    assert {claim.verdict for claim in found.claims} <= {HOLDS, UNMET}
     slopes = [claim for claim in found.claims if claim.title.startswith("log growth per")]
-    assert {claim.verdict for claim in slopes} == {OUTSIDE}
+    assert {claim.verdict for claim in slopes} == {UNMET}
     assert [condition.name for condition in slopes[0].unmet] == [
         "Assumption 2, classes overlap little",
         "Theorem 2(b), one common token",

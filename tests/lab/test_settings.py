@@ -94,8 +94,8 @@ def test_the_settings_that_an_experiment_is_published_with_are_in_range(name):
     "call",
     [
         ("decoder-dynamics", "--remark-classes", "-1"),
-        ("attention-fates", "--descent-ratio", "nan"),
-        ("attention-fates", "--descent-ratio", "-1"),
+        ("who-gains", "--ratios", "nan"),
+        ("who-gains", "--ratios", "-1"),
         ("plain-descent", "--ratios", "0"),
         ("first-force", "--steps", str(10**30)),
     ],

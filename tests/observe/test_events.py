@@ -8,7 +8,7 @@ import xarray as xr
 
 import saccade
 from saccade.errors import InputError
-from saccade.experiments.rank_collapse.escape_clock import stage_one
+from saccade.experiments.rank_collapse.stage_one import stage_one
 from saccade.observe.events import find_events
 from saccade.observe.turning_points import local_noise, smoothed
 from saccade.records.events import Event, stage_bands

@@ -60,7 +60,7 @@ def test_a_change_of_any_file_that_computes_is_another_computation(tmp_path):
     _copy_of_saccade(tmp_path)
     files = [
         "model/rows_kernel.c",
-        "dynamics/flow_kernel.c",
+        "model/flow_kernel.c",
         "experiments/scan_and_snap/first_force.py",
         "sweeps/execution.py",
     ]

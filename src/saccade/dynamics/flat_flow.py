@@ -8,7 +8,7 @@ so in $s$ the pairwise model's flow is not even stiff: eigenvalues of its Jacobi
 about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its
 stiff method with JAX's Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and
 Jacobian, float64 whatever the caller's JAX is set to; the embedded model, whose flow is stiff, has
-a solver of its own (`flow_kernel.py`). Not here: starts, sampling times and records (`flow.py`),
+a solver of its own (`Equations.compiled`). Not here: starts, sampling times and records (`flow.py`),
 critical points (`linearise.py`).
 """
 
@@ -23,7 +23,6 @@ import numpy as np
 import scipy  # its parts load when they are used
 from numpy.typing import NDArray
 
-from saccade.dynamics import flow_kernel
 from saccade.errors import InputError, checked_choice
 from saccade.later import Array, flatten_util, jax, jnp
 from saccade.model.system import Equations
@@ -214,8 +213,8 @@ def integrate(
         on_progress((part[0] + min(s / s_eval[-1], 1.0)) / part[1])
 
     followed = None
-    if method == "auto" and equations.velocity is flow_kernel.VELOCITY:
-        followed = flow_kernel.follow(
+    if method == "auto" and equations.compiled is not None:
+        followed = equations.compiled(
             equations.setting,
             start,
             times,
@@ -224,7 +223,7 @@ def integrate(
             on_time=lambda t: on_log_time(np.log1p(t / unit)),
         )
     if followed is not None:
-        method, success, (path, losses, n_evaluations) = flow_kernel.METHOD, True, followed
+        success, (method, path, losses, n_evaluations) = True, followed
     else:
         if method == "auto":
             stiff = "LSODA" if n_unknowns <= most_for_lsoda else "BDF"

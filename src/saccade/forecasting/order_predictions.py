@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LISTED = 6  # tokens of a query that a sentence names; the table has all
 _ADAM_ORDER = "does not carry over: Adam's steps do not scale with the gradient, and which distinct tokens win depends on its rate"
-_ADAM_LOSS = "does not carry over: on text other tokens gain with Adam than with SGD (`saccade reproduce optimisers`)"
+_ADAM_LOSS = "does not carry over: on text other tokens gain with Adam than with SGD (`saccade reproduce text-optimisers`)"
 _ADAM_CLOCK = "does not carry over: a step of Adam is not the rate times the gradient"
 
 

@@ -2,7 +2,7 @@
 to Adam.
 
 Assumptions are those of the papers, with the numbers of this source. A prediction may be right even
-if some are not met; `saccade reproduce forecast` measures how good predictions are.
+if some are not met; `saccade reproduce text-forecast` measures how good predictions are.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 NAMED = 5  # words of a query that a sentence names on either side; the table has all
 _SOURCE = "[saccade, decoder first]"
 _ADAM = "not predicted: the theory is for plain descent, and Adam's steps do not scale with the gradient"
-_ENOUGH = 1000  # windows; with fewer, halves of a text agree on little (`saccade reproduce first-force-text` shows it for more)
+_ENOUGH = 1000  # windows; with fewer, halves of a text agree on little (`saccade reproduce text-forecast` shows it for more)
 
 
 def text_predictions(record: xr.Dataset, context: float) -> list[Prediction]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from saccade.data.markov import MarkovChain
 from saccade.errors import InputError, checked_count, checked_kind, checked_number, shortened
 from saccade.later import Array, jax, jnp
+from saccade.model import flow_kernel
 from saccade.model.system import Equations, Seen, SettledSystem, Solver, kept_values
 from saccade.observe.measures import class_attention
 
@@ -148,7 +149,9 @@ class Embedded(SettledSystem):
         return {"embedding": decoder, "query": attention, "key": attention, "projection": decoder}
 
     def equations(self) -> Equations:
-        return Equations(velocity, loss, chain_setting(self.task, self))
+        return Equations(
+            velocity, loss, chain_setting(self.task, self), compiled=flow_kernel.follow
+        )
 
     def observe_path(self, path: Weights, keep: Sequence[str]) -> dict[str, Seen]:
         """With any leading axes, in NumPy."""

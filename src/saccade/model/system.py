@@ -55,6 +55,17 @@ class Solver(NamedTuple):
     most_for_lsoda: int = 450
 
 
+class Followed(NamedTuple):
+    """A flow that compiled code has followed: states (time, unknown), losses, and how often the
+    velocity or a derivative of it was evaluated.
+    """
+
+    method: str
+    path: np.ndarray
+    losses: np.ndarray
+    n_evaluations: int
+
+
 class Equations(NamedTuple):
     """Velocity and loss as functions of (parameters, setting). Another setting of the same shapes
     does not compile again.
@@ -72,6 +83,9 @@ class Equations(NamedTuple):
     observe: Callable[[Any, Any], Any] | None = (
         None  # `observe` of (parameters, setting), which then compiles once as well
     )
+    # compiled code for the whole flow: (setting, start, times, rtol=, atol=, on_time=); None where
+    # it cannot
+    compiled: Callable[..., Followed | None] | None = None
 
 
 class System(ABC):
@@ -220,7 +234,8 @@ class System(ABC):
 
     def _seen_one_by_one(self, path: Any) -> Mapping[str, Seen]:
         """By code that is shared by flows with other data and other numbers of samples."""
-        _, _, setting, *_, observe = self.equations()
+        equations = self.equations()
+        setting, observe = equations.setting, equations.observe
         samples = [
             compiled(observe)(jax.tree.map(lambda part, i=i: part[i], path), setting)
             for i in range(len(jax.tree.leaves(path)[0]))

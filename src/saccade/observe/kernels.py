@@ -162,7 +162,7 @@ def of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attention
             "average_attn_weights": False,
         }
         quiet = {"is_causal": False, "training": False, "dropout_p": 0.0}
-        settings = {
+        settings: dict[str, Any] = {
             name: value.detach().to(dtype)
             if isinstance(value, Tensor) and value.is_floating_point()
             else value

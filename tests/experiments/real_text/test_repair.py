@@ -21,12 +21,10 @@ from saccade.records.schema import settings_of, settings_text
 from saccade.records.store import load_record
 from tests.cli.calls import called
 
-SMALL = {"n_vocab": 20, "seeds": 1, "batch": 2, "context": 7, "n_windows": 2}
+SMALL = {"n_vocab": 20, "seeds": 1, "batch": 2, "n_windows": 2, "width": 8}
 TINY: dict[str, dict[str, Any]] = {
-    "depth": SMALL | {"layers": (1,), "d_model": 8, "d_mlp": 8, "steps": 16},
-    "sparse-then-dense": SMALL | {"layers": (1,), "steps": 12, "n_looks": 6},
-    "wikitext-attention": SMALL | {"layers": (1,), "iterations": (0, 2), "every": 1, "lr": 0.5},
-    "wikitext-entropy": SMALL | {"rates": (0.1, 0.2), "steps": 4, "n_looks": 2},
+    "text-entropy": SMALL
+    | {"parts": ("rates", "layers"), "rates": (0.1, 0.2), "steps": (6, 6, 6, 8)},
 }
 
 
@@ -45,9 +43,8 @@ def test_a_damaged_result_is_run_again_to_the_same_numbers(name: str, tmp_path: 
     text.write_text(
         "\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)), encoding="utf-8"
     )
-    of_text = {"texts": (str(text),)} if name == "wikitext-entropy" else {"text": str(text)}
     whole = reproduce(
-        name, tmp_path / "out", replace(experiment(name).settings(), **TINY[name], **of_text)
+        name, tmp_path / "out", replace(experiment(name).settings(), **TINY[name], text=str(text))
     )
     before, claims = (
         load_record(whole.folder),
@@ -55,7 +52,7 @@ def test_a_damaged_result_is_run_again_to_the_same_numbers(name: str, tmp_path: 
     )
     chunk = next(
         path
-        for path in sorted((whole.folder / "record.zarr" / "valid_loss").iterdir())
+        for path in sorted((whole.folder / "record.zarr" / "rates_valid_loss").iterdir())
         if path.name[0].isdigit()
     )
     chunk.write_bytes(chunk.read_bytes()[:-1])

@@ -20,7 +20,7 @@ from saccade.experiments.real_text import text_cycle_runs as runs  # noqa: E402
 from saccade.experiments.real_text.text_cycle import EXPERIMENT, Settings  # noqa: E402
 from saccade.experiments.real_text.text_cycle_stages import cycle_of  # noqa: E402
 from saccade.experiments.real_text.token_scores import mean_attention  # noqa: E402
-from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, REPLICATION  # noqa: E402
+from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE, REPLICATION  # noqa: E402
 from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
 from saccade.records.schema import with_settings  # noqa: E402
 from saccade.theory import focus_and_dilution as theory  # noqa: E402
@@ -228,7 +228,7 @@ def test_claims_hold_for_a_run_with_every_stage_and_fail_without_focus_dilution_
     for words in ("joint attention of all queries", "every run has a joint focus"):
         assert verdict(frozen, words) == FAILS
     for words in ("half its height", "focuses again"):  # nothing to ask it of
-        assert verdict(frozen, words) == CANNOT_TELL
+        assert verdict(frozen, words) == INCONCLUSIVE
     stuck = whole.copy(deep=True)
     stuck["on_frequent"][:] = np.maximum.accumulate(stuck["on_frequent"].values, axis=2)
     assert verdict(stuck, "half its height") == FAILS
@@ -251,7 +251,7 @@ def test_a_stage_that_one_seed_lacks_fails_and_one_seed_alone_cannot_tell() -> N
     assert verdict(parted, "second direction opens") == FAILS
     parted["on_frequent"][:, 1] *= 0.5  # a run without joint focus is not asked
     assert verdict(parted, "second direction opens") == HOLDS
-    assert verdict(staged(STEPS, seeds=1), "second direction opens") == CANNOT_TELL
+    assert verdict(staged(STEPS, seeds=1), "second direction opens") == INCONCLUSIVE
 
 
 def test_the_replications_numbers_judge_its_own_settings_alone() -> None:
@@ -265,4 +265,4 @@ def test_the_replications_numbers_judge_its_own_settings_alone() -> None:
     assert verdict(full, "median over queries (text wikitext-2, step 2940)") == FAILS
     parted = full.copy(deep=True)
     parted["on_frequent"][:, 0] = 0.5
-    assert verdict(parted, "median over queries (text wikitext-2, step 1000)") == CANNOT_TELL
+    assert verdict(parted, "median over queries (text wikitext-2, step 1000)") == INCONCLUSIVE

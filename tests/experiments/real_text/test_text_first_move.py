@@ -13,7 +13,7 @@ pytest.importorskip("tokenizers")
 
 from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text.text_first_move import EXPERIMENT, VARIABLES, chain_rates
-from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
+from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE, UNMET, Claim
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
 
@@ -82,11 +82,11 @@ def test_the_side_of_the_first_move_decides_the_sign_rule() -> None:
 
 
 def test_the_sign_rule_says_nothing_of_adam() -> None:
-    assert verdict(moved(-1, -1, 1, 1), "side of c (optimiser Adam") == OUTSIDE
+    assert verdict(moved(-1, -1, 1, 1), "side of c (optimiser Adam") == UNMET
 
 
 def test_seeds_that_part_cannot_tell() -> None:
-    assert verdict(moved(-1, 1, 1, -1), "runs attention slower than condensation") == CANNOT_TELL
+    assert verdict(moved(-1, 1, 1, -1), "runs attention slower than condensation") == INCONCLUSIVE
 
 
 def test_rows_say_how_many_runs_and_up_to_a_tenth_may_be_exceptions() -> None:

@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
-from saccade.experiments.real_text.token_groups import (
-    STRATUM,
-    TokenGroups,
-    frequent_queries,
-    token_groups,
-)
+from saccade.experiments.real_text.token_groups import N_NEXT, STRATUM, Text, TokenGroups
 from saccade.observe.fits import separation
 
 N_TOKENS = 211
@@ -45,7 +39,7 @@ def test_the_share_of_common_tokens_gained_on_is_the_separation_of_both_groups(g
         np.mean([separation(g[q][groups.distinct[q]], g[q][groups.common[q]]) for q in range(2)])
         for g in gain
     ]
-    np.testing.assert_allclose(fates.separation_share(gain, groups), by_hand)
+    np.testing.assert_allclose(fates.share_outgained(gain, groups), by_hand)
 
 
 def test_the_matched_share_compares_with_tokens_of_the_same_stratum_only(groups):
@@ -53,7 +47,7 @@ def test_the_matched_share_compares_with_tokens_of_the_same_stratum_only(groups)
     for query, token in zip(*np.nonzero(groups.distinct), strict=True):
         alike = (strata[query] == strata[query, token]) & ~groups.distinct[query]
         shares.append(np.mean(gain[0, query, token] > gain[0, query, alike]))
-    assert fates.matched_share(gain, groups)[0] == pytest.approx(np.mean(shares))
+    assert fates.share_outgained(gain, groups, matched=True)[0] == pytest.approx(np.mean(shares))
 
 
 def test_a_gain_that_follows_frequency_alone_separates_groups_but_not_equally_frequent_tokens():
@@ -67,24 +61,27 @@ def test_a_gain_that_follows_frequency_alone_separates_groups_but_not_equally_fr
     common[0, 200:] = True
     groups = TokenGroups(np.array([0]), frequency, own, np.where(own >= 0, frequency, 0.0), common)
     gain = frequency[None]
-    assert fates.separation_share(gain, groups)[0] == 1
-    assert fates.matched_share(gain, groups)[0] == pytest.approx(0.5, abs=1 / STRATUM + 1e-9)
+    assert fates.share_outgained(gain, groups)[0] == 1
+    assert fates.share_outgained(gain, groups, matched=True)[0] == pytest.approx(
+        0.5, abs=1 / STRATUM + 1e-9
+    )
 
 
 def test_noise_stays_below_what_chance_allows_and_a_real_gain_does_not(groups):
     gains = [noise(1, seed) for seed in range(40)]
     passed = [
-        fates.matched_share(gain, groups)[0] > fates.share_by_chance(gain, groups, matched=True)
+        fates.share_outgained(gain, groups, matched=True)[0]
+        > fates.share_by_chance(gain, groups, matched=True)
         for gain in gains
     ]
     assert sum(passed) <= 5  # one in forty is expected
     lifted = noise() + 2.0 * groups.distinct
     assert (
-        fates.separation_share(lifted, groups)
-        > fates.share_by_chance(lifted, groups, matched=False)
+        fates.share_outgained(lifted, groups) > fates.share_by_chance(lifted, groups, matched=False)
     ).all()
     assert (
-        fates.matched_share(lifted, groups) > fates.share_by_chance(lifted, groups, matched=True)
+        fates.share_outgained(lifted, groups, matched=True)
+        > fates.share_by_chance(lifted, groups, matched=True)
     ).all()
 
 
@@ -101,7 +98,6 @@ def test_the_order_among_distinct_tokens_is_spearmans_mean_over_next_tokens(grou
         found.append(np.mean(rho))
     order = fates.frequency_order(gain, groups)
     np.testing.assert_allclose(order, found)
-    assert len(fates.classes(groups)) == 4
     assert fates.frequency_order(groups.frequency[None], groups)[0] == pytest.approx(1)
 
 
@@ -120,12 +116,12 @@ def test_repetitions_with_more_noise_agree_less_in_every_unit(groups):
 
 
 def test_groups_come_from_the_counts_of_the_text():
-    text = corpus("sotu", n_vocab=300)
-    found = token_groups(text, n_queries=3, window=7, n_next=4)
-    assert "<unk>" not in [text.vocabulary[number] for number in frequent_queries(text, 3)]
+    text = Text("sotu", 300, 3, 7)
+    found, corpus = text.groups, text.corpus
+    assert "<unk>" not in [corpus.vocabulary[number] for number in text.queries]
     assert not (found.distinct & found.common).any()
     for row, query in enumerate(found.queries):
-        law = text.context_law(int(query), window=7, n_next=4)
+        law = corpus.context_law(int(query), window=7, n_next=N_NEXT)
         np.testing.assert_array_equal(found.distinct[row], law.distinct().any(axis=0))
         np.testing.assert_array_equal(found.common[row], law.common())
         for token in np.flatnonzero(found.distinct[row]):
@@ -139,8 +135,9 @@ def test_strata_hold_equally_frequent_tokens(groups):
         assert frequency[strata == 0].min() >= frequency[strata == 1].max()
 
 
-def test_a_text_without_distinct_tokens_is_refused(tmp_path):
+def test_a_text_without_distinct_tokens_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "even.txt"
     path.write_text("a b " * 400, encoding="utf-8")
     with pytest.raises(InputError, match="distinct"):
-        token_groups(corpus(path, cache=tmp_path / "cache"), n_queries=1, window=3, n_next=2)
+        assert Text(str(path), 500, 1, 3).groups

@@ -5,16 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 
-from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.experiments.real_text.token_runs import group_curves
-from saccade.experiments.real_text.token_scores import (
-    head_scores,
-    mean_attention,
-    place_scores,
-    token_scores,
-)
+from saccade.experiments.real_text.token_scores import head_scores, mean_attention, place_scores
 from saccade.model.transformer import Transformer, TransformerConfig
 from saccade.model.transformer_config import POSITIONS
 
@@ -53,7 +45,6 @@ def test_every_head_has_its_own_scores_over_all_places(positions):
     model, n_heads = a_model(positions, n_heads=3), 3
     found = head_scores(model, QUERIES, WINDOW)
     assert found.shape == (n_heads, len(QUERIES), N_VOCAB)
-    np.testing.assert_allclose(found.mean(axis=0), token_scores(model, QUERIES, WINDOW), atol=1e-12)
     for row, query in enumerate(QUERIES):
         for token, other in ((4, 9), (12, 0)):
             weights = [
@@ -71,33 +62,13 @@ def test_every_head_has_its_own_scores_over_all_places(positions):
             )
 
 
-def test_attention_of_a_group_is_a_mean_over_heads_of_what_each_head_gives():
-    """One head looks at the distinct token alone, the other never: half of attention, whatever the
-    mean of their scores is.
-    """
-    groups = TokenGroups(
-        np.array([0]),
-        np.full((1, 4), 0.25),
-        np.array([[-1, 0, -1, -1]]),
-        np.zeros((1, 4)),
-        np.eye(4, dtype=bool)[[2]],
-    )
-    scores = np.zeros((1, 2, 1, 4))
-    scores[0, 0, 0, 1], scores[0, 1, 0, 1] = 40, -40
-    curves = group_curves(
-        xr.Dataset({"head_score": (("time", "head", "query", "token"), scores)}), groups
-    )
-    assert curves["mass_distinct"][0] == pytest.approx(0.5)
-    assert curves["mass_common"][0] == pytest.approx(1 / 6)
-
-
 def test_without_positions_the_place_does_not_matter():
     model = a_model()
     scores = place_scores(model, QUERIES, WINDOW)
     torch.testing.assert_close(scores, scores[..., :1].expand_as(scores))
     one = scores[0, :, :, 0].double().detach().numpy()
     np.testing.assert_allclose(
-        token_scores(model, QUERIES, WINDOW), one - one.mean(axis=1, keepdims=True), atol=1e-6
+        head_scores(model, QUERIES, WINDOW)[0], one - one.mean(axis=1, keepdims=True), atol=1e-6
     )
 
 
@@ -107,7 +78,7 @@ def test_in_the_pairwise_model_scores_are_the_rows_of_z():
     table -= table.mean(dim=1, keepdim=True)
     model.pairwise_attention.scores.weight.data.copy_(table)
     np.testing.assert_allclose(
-        token_scores(model, QUERIES, WINDOW), table[QUERIES].numpy(), atol=1e-6
+        head_scores(model, QUERIES, WINDOW)[0], table[QUERIES].numpy(), atol=1e-6
     )
 
 

@@ -87,6 +87,19 @@ def test_drift_grows_at_twice_the_focus_rate(chain):
     assert drift_exponent(**chain) == pytest.approx(2 * abs(rate), rel=1e-14)
 
 
+def test_from_five_tokens_on_the_frequent_token_may_lose_too():
+    """Equal rare tokens; erratum 1.7."""
+    falling = {
+        n_vocab
+        for n_vocab in (2, 3, 4, 5, 6, 10, 30)
+        for excess in np.linspace(0.05, 0.95, 19)
+        for stay in (0.01, 0.1, 0.5, 0.9)
+        for high in [1 / n_vocab + excess * (1 - 1 / n_vocab)]
+        if drift_response(**two_level(high, n_vocab, stay)).gamma[0] < 0
+    }
+    assert falling == {5, 6, 10, 30}
+
+
 @pytest.mark.parametrize("chain", ["paper", "zipf"])
 def test_the_most_frequent_token_gains_and_the_rarer_a_token_the_sooner_it_crosses(chain):
     crossing = crossing_strength(**CHAINS[chain])

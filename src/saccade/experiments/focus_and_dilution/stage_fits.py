@@ -22,7 +22,7 @@ import saccade
 from saccade.dynamics.flat_flow import integrate
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError
-from saccade.lab.protocol import silent
+from saccade.lab.experiment import silent
 from saccade.model.embedded import Weights, weights_of
 from saccade.observe.fits import Array, between, first_index
 from saccade.theory import focus_and_dilution as theory

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from saccade.lab.case import Case
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.claim import HOLDS, Case, Claim
+from saccade.lab.claim import Claim
 from saccade.observe.fits import Interval, agreement, interval
 from saccade.theory.statement import Statement
 
@@ -28,7 +29,6 @@ def every_run(
     *,
     possible: tuple[float, float] = (0.0, 1.0),
     among: int = 1,
-    expected: str = HOLDS,
 ) -> Claim:
     """At least `bound` in every run. One run alone can refute it, and not show it.
 
@@ -40,10 +40,10 @@ def every_run(
     kept = of_runs >= bound
     if np.asarray(values).dtype == bool or bound >= possible[1] or np.isnan(of_runs).any():
         counted = case.under(of_every_run(kept))
-        return counted.none(statement, title, ~kept, expected=expected)
+        return counted.none(statement, title, ~kept)
     measured = cut(interval(of_runs, 1 - (1 - CONFIDENCE) / among), possible)
     return case.under(same_answer(kept)).at_least(
-        statement, title, measured, bound, expected=expected
+        statement, title, measured, bound
     )
 
 
@@ -60,7 +60,6 @@ def every_run_near(
     target: float,
     *,
     within: float,
-    expected: str = HOLDS,
 ) -> Claim:
     """Within `within` of a target, over the whole interval over runs; a run without a value is an
     exception.
@@ -68,7 +67,7 @@ def every_run_near(
     of_runs = np.asarray(values, float)
     measured = of_runs if np.isnan(of_runs).any() else interval(of_runs)
     asked = case.under(same_answer(np.abs(of_runs - target) <= within))
-    return asked.near(statement, title, measured, target, within=within, expected=expected)
+    return asked.near(statement, title, measured, target, within=within)
 
 
 def same_answer(answers: Any, limits: bool = False, of: str = "seeds") -> Ceiling:

@@ -73,11 +73,6 @@ def with_law(blocks: TokenBlocks, law: Array) -> TokenBlocks:
     )
 
 
-def part_of_text(n_tokens: int, part: int, n_parts: int) -> tuple[int, int]:
-    """Start and end of one of `n_parts` equal parts of a text."""
-    return n_tokens * part // n_parts, n_tokens * (part + 1) // n_parts
-
-
 def drawn_places(
     corpus: Corpus,
     classes: SequenceClasses,
@@ -159,11 +154,9 @@ def share_error(counts: Array, blocks: TokenBlocks) -> Array:
 
 def attention_error(counts: Array, parameters: Parameters, blocks: TokenBlocks) -> Array:
     """Of v - c over |c|, by class: of power -1/2 for independent draws."""
-    logits = _logits(parameters, blocks)
     limit = limit_attention(parameters, blocks)
-    weights = counts * np.exp(logits - logits.max(axis=1, keepdims=True))[:, :, None]
-    attention = weights / weights.sum(axis=1, keepdims=True)
-    return np.sqrt(_mean_square(attention - limit[:, :, None])) / np.linalg.norm(limit, axis=1)
+    gap = _attention(counts, parameters, blocks) - limit[:, :, None]
+    return np.sqrt(_mean_square(gap)) / np.linalg.norm(limit, axis=1)
 
 
 def gradient_error(counts: Array, parameters: Parameters, blocks: TokenBlocks) -> Array:
@@ -180,18 +173,9 @@ def gradient_spread(parameters: Parameters, blocks: TokenBlocks, rng: np.random.
     return gradient_error(np.stack(drawn).astype(float), parameters, blocks) * np.sqrt(_LONG)
 
 
-def gradient_size(parameters: Parameters, blocks: TokenBlocks) -> Array:
-    """Length of the gradient in infinite contexts, by class."""
-    return np.linalg.norm(
-        context_gradients(parameters, _MODEL.population(blocks), blocks)[:, :, 0], axis=1
-    )
-
-
 def limit_attention(parameters: Parameters, blocks: TokenBlocks) -> Array:
     """c of every class (class, slot)."""
-    logits = _logits(parameters, blocks)
-    weights = blocks.token_prob * np.exp(logits - logits.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    return _attention(blocks.token_prob[:, :, None], parameters, blocks)[:, :, 0]
 
 
 def context_gradients(parameters: Parameters, counts: Array, blocks: TokenBlocks) -> Array:
@@ -260,9 +244,12 @@ def _descended(
     return jax.lax.scan(step, start, picks)[0]
 
 
-def _logits(parameters: Parameters, blocks: TokenBlocks) -> Array:
+def _attention(counts: Array, parameters: Parameters, blocks: TokenBlocks) -> Array:
+    """v of every context (class, slot, row)."""
     with jax.enable_x64(True):
-        return np.asarray(class_attention_logits(parameters.attention, blocks))
+        logits = np.asarray(class_attention_logits(parameters.attention, blocks))
+    weights = counts * np.exp(logits - logits.max(axis=1, keepdims=True))[:, :, None]
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _mean_square(gap: Array) -> Array:

@@ -32,7 +32,8 @@ from saccade.experiments.real_text.text_cycle_stages import (
     replicated,
     stages,
 )
-from saccade.lab.claim import FAILS, HOLDS, Case, Claim
+from saccade.lab.case import Case
+from saccade.lab.claim import FAILS, HOLDS, Claim
 from saccade.lab.panel import DASHES, Heat, Layout, Line, Lines, Panel
 from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
 from saccade.observe.measures import top_share

@@ -38,8 +38,9 @@ from saccade.experiments.real_text.text_cycle_runs import (
     spelt,
     spread_ranks,
 )
+from saccade.lab.case import Case
 from saccade.lab.ceiling import EXACT_COUNT
-from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
+from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Claim
 from saccade.lab.panel import Layout, Line, Lines
 from saccade.lab.protocol import Experiment, Measured, Progress, Variable, padded
 from saccade.model.transformer import Transformer

@@ -17,7 +17,8 @@ import xarray as xr
 
 from saccade.experiments.real_text.every_run import every_run_near
 from saccade.experiments.real_text.text_cycle_runs import Array, first_move
-from saccade.lab.claim import REPLICATION, Case, Claim
+from saccade.lab.case import Case
+from saccade.lab.claim import REPLICATION, Claim
 from saccade.observe.events import OPEN, find_events
 from saccade.observe.fits import first_time
 from saccade.observe.measures import entropy, top_share

@@ -24,8 +24,9 @@ from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_list
 from saccade.experiments.real_text.text_cycle_runs import Training, first_move, phi_scale, trained
+from saccade.lab.case import Case
 from saccade.lab.ceiling import EXACT_COUNT, Ceiling
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
+from saccade.lab.claim import FAILS, HOLDS, UNMET, Claim
 from saccade.lab.panel import DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.lab.protocol import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.observe.fits import agreement
@@ -197,12 +198,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         sgd.side,
         sign,
         ~slow,
-        OUTSIDE,
+        UNMET,
     )
     to_drive = "attention first moves to the side of the integrated drive"
     yield _agreeing(plain, DRIVE, to_drive, sgd.side, np.sign(sgd.impulse), every)
     yield _agreeing(
-        by_adam.but([met(_PLAIN, False)]), SIGN_RULE, to_c, adam.side, sign, every, OUTSIDE
+        by_adam.but([met(_PLAIN, False)]), SIGN_RULE, to_c, adam.side, sign, every, UNMET
     )
     yield _agreeing(
         by_adam,

@@ -1,14 +1,12 @@
-r"""How much a one-layer Transformer lets one token seek another, whatever else stands in the
-context.
+r"""How much a one-layer Transformer lets one token seek another, whatever else is in the context.
 
-In one layer the score of key token l for query token m depends on both tokens and on where they
-stand, on nothing else. So it can be read off the weights for the whole vocabulary, without a probe.
-The query stands at the end of a window of W + 1 tokens; over the places j before it scores are
-averaged as attention averages them, $z_{ml} = \ln \frac1W \sum_j e^{s_{mlj}}$. Without positions
-this is the score itself, and in the pairwise model the entry of Z. Softmax does not see a number
-added to a whole row, so rows are centred; rows of the paper's Z are so by themselves. Several heads
-are kept apart: a score is a mean over them, attention a mean of what each head makes of its own
-scores.
+In one layer the score of key token l for query token m depends on both tokens and their places, and
+on nothing else. So it can be read off the weights for the whole vocabulary, without a probe. The
+query is at the end of a window of W + 1 tokens; over the places j before it scores are averaged as
+attention averages them, $z_{ml} = \ln \frac1W \sum_j e^{s_{mlj}}$. Without positions this is the
+score itself, and in the pairwise model the entry of Z. Softmax ignores a number added to a whole
+row, so rows are centred; rows of the paper's Z are so by themselves. Heads are kept apart: a score
+is a mean over them, attention a mean of what each head makes of its own scores.
 """
 
 from __future__ import annotations
@@ -72,31 +70,13 @@ def head_scores(model: Transformer, queries: Sequence[int], window: int) -> Arra
     return scores - scores.mean(axis=-1, keepdims=True)
 
 
-def token_scores(model: Transformer, queries: Sequence[int], window: int) -> Array:
-    """The same, mean over heads (query, token)."""
-    return head_scores(model, queries, window).mean(axis=0)
-
-
 def score_measure(
     queries: Sequence[int], window: int
 ) -> Callable[[Transformer, int], dict[str, Any]]:
-    """For `train_text`: the scores at every look."""
+    """For `train_text`: the scores of each head at every observation."""
     about = {
         "units": "1",
-        "definition": "how much the query seeks the token, over all places; rows are centred",
-    }
-    return lambda model, step: {
-        "token_score": (("query", "token"), token_scores(model, queries, window), about)
-    }
-
-
-def head_score_measure(
-    queries: Sequence[int], window: int
-) -> Callable[[Transformer, int], dict[str, Any]]:
-    """For `train_text`: the scores of each head at every look."""
-    about = {
-        "units": "1",
-        "definition": "how much the query seeks the token in each head, over all places; rows are centred",
+        "definition": "how much the query seeks the token in each head; rows are centred",
     }
     return lambda model, step: {
         "head_score": (("head", "query", "token"), head_scores(model, queries, window), about)

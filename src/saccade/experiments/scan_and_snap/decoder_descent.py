@@ -12,29 +12,19 @@ share.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-class SentBack(NamedTuple):
-    """g_n = Y (e_n - alpha_n) by least squares on the features: `weights` (class, class),
-    `residual` relative (class).
-    """
-
-    weights: NDArray[np.floating]
-    residual: NDArray[np.floating]
-
-
 def descend(
-    feature: NDArray[np.float64],
-    draws: NDArray[np.int64],
+    feature: NDArray,
+    draws: NDArray,
     *,
     n_vocab: int,
     lr_decoder: ArrayLike,
     modified: bool,
-) -> Iterator[NDArray[np.float64]]:
+) -> Iterator[NDArray]:
     """Y(0) = 0 and Y after every step, as (run, token, next token): one array, changed in place.
 
     | argument     | axes         | meaning                                            |
@@ -55,7 +45,7 @@ def descend(
         yield decoder
 
 
-def output_error(logits: NDArray[np.float64], label: NDArray[np.int64]) -> NDArray[np.float64]:
+def output_error(logits: NDArray, label: NDArray) -> NDArray:
     """e_n - softmax(logits) of each row, exact also where the label's probability is 1 to the last
     digit.
     """
@@ -69,21 +59,21 @@ def output_error(logits: NDArray[np.float64], label: NDArray[np.int64]) -> NDArr
     return error
 
 
-def sent_back(feature: NDArray[np.float64], decoder: NDArray[np.float64]) -> SentBack:
-    """What one decoder (token, next token) sends back to attention for each class."""
+def sent_back(feature: NDArray, decoder: NDArray) -> NDArray:
+    """How much of each class's feature one decoder (token, next token) sends back to attention for
+    each class: g_n = Y (e_n - alpha_n) by least squares (class, class).
+    """
     error = output_error(feature @ decoder, np.arange(len(feature)))
     g = error @ decoder.T
-    weights = np.linalg.lstsq(feature.T, g.T, rcond=None)[0].T
-    rest = np.linalg.norm(g - weights @ feature, axis=1) / np.linalg.norm(g, axis=1)
-    return SentBack(weights, rest)
+    return np.linalg.lstsq(feature.T, g.T, rcond=None)[0].T
 
 
-def in_turn(n_rounds: int, n_classes: int) -> NDArray[np.int64]:
+def in_turn(n_rounds: int, n_classes: int) -> NDArray:
     """Draws of one run that give every class the same count (step, run)."""
     return np.tile(np.arange(n_classes), n_rounds)[:, None]
 
 
-def paired_features(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
+def paired_features(overlap: NDArray) -> NDArray:
     """Classes with a common token for every two of them and a distinct token each, so that f_n .
     f_n' is `overlap`.
     """
@@ -96,7 +86,7 @@ def paired_features(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
     return feature
 
 
-def tied_features(overlap: float, n_classes: int) -> NDArray[np.float64]:
+def tied_features(overlap: float, n_classes: int) -> NDArray:
     """Classes of one common token and one distinct token each, every two with f_n . f_n' =
     `overlap` (class, token).
     """

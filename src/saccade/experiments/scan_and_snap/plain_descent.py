@@ -29,7 +29,7 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     growth_of,
     one_common_token,
 )
-from saccade.lab.claim import Case
+from saccade.lab.case import Case
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Line, Lines
 from saccade.observe import fits, measures

@@ -1,32 +1,27 @@
-"""A positional prior multiplies token frequencies: distinct tokens still gain, but near ones can
-overtake frequent ones.
+"""A positional prior multiplies token frequencies, so near tokens can overtake frequent ones.
 
 Our theory: with scores z + b for token and position, Lemma 4 holds with P(l|n) times the mean of
-e^b over the positions of l. Two classes of one query whose tokens have positions: rare distinct
+e^b over the positions of l. Two classes of one query have tokens with positions: rare distinct
 tokens are near, frequent ones far; one common token is everywhere, two others are near in one class
 and far in the other. The prior falls linearly with distance. The plain flow (B) simulates the
-positions, the theory's flow (C) uses the effective frequencies. Expect: both agree; the order of
-distinct tokens reverses at one slope; beyond another the placed common tokens gain at first; the
-prior does not change when attention is fastest in (C), and makes it earlier in (B), through the
-overlap.
+positions, the theory's flow (C) uses the effective frequencies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated as A
+from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 from scipy.optimize import brentq
 
 import saccade
-from saccade.errors import InputError, checked_list
-from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
-from saccade.lab.panel import LINE, POINTS, Layout, Line, Lines
-from saccade.lab.protocol import Experiment, Measured, Progress, Variable
+from saccade.errors import InputError
+from saccade.experiments.scan_and_snap.unequal_tasks import plain_logits
+from saccade.lab.experiment import Lab, experiment
+from saccade.lab.panel import LINE, POINTS, Line, Lines
 from saccade.lab.settings import Range
 from saccade.model.placed_pairwise import PlacedPairwise
 from saccade.observe import fits
@@ -42,495 +37,257 @@ from saccade.theory.scan_and_snap.statements import (
     POSITIONAL_ORDER,
 )
 
-EVERYWHERE, PLACED, OWN = (
-    0,
-    1,
-    slice(3, 8),
-)  # tokens: common everywhere; common, near in class 1; distinct of class 1, nearest first
-APART, LEFT_ALIKE = (
-    2,
+# Tokens: common everywhere; common, near in class 1; distinct of class 1, nearest first.
+EVERYWHERE, PLACED, OWN = 0, 1, slice(3, 8)
+N_DISTANCES = 8
+APART = 2  # places between the distinct tokens of class 1 and those of class 2
+LEFT_ALIKE, COUNTED, NO_POSITIONS = (
     "the prior leaves classes alike",
-)  # places between the distinct tokens of class 1 and of class 2
-COUNTED, NO_POSITIONS = "the prior is counted", "no positions"
-_MEMORY = (
-    0.02  # of the largest logit: the error of the theory of plain descent, as in `plain-descent`
+    "the prior is counted",
+    "no positions",
 )
-EARLY = 1e-2  # of the time at which attention is fastest: velocities are still those of the start
-VARIABLES = {
-    "gradient_gap": Variable(
-        "",
-        "1",
-        "largest error of the velocities of logits and biases at a random point, over the largest velocity",
-    ),
-    "gap_without": Variable("", "1", "the same if theory leaves the prior out"),
-    "flow_gap": Variable(
-        "slope",
-        "1",
-        "largest difference of logits along the flow from a flow without places, of theory's frequencies",
-    ),
-    "early": Variable(
-        "slope token", "1", "attention logits early in the flow (B), over the largest"
-    ),
-    "late": Variable("slope token", "1", "attention logits at the end of the flow (B)"),
-    "effective": Variable(
-        "slope token", "1", "frequency of each token in class 1 times its prior, by theory"
-    ),
-    "token_prob": Variable("token", "1", "frequency of each token in class 1"),
-    "peak_c": Variable(
-        "slope",
-        "steps",
-        "when attention on the first distinct token is fastest, slow attention, theory's flow (C)",
-    ),
-    "peak_b": Variable("slope", "steps", "the same in the plain flow (B) with places"),
-    "predicted_b": Variable(
-        "slope", "steps", "the same by theory: plain descent at the overlap that the prior leaves"
-    ),
-    "turning_slope": Variable(
-        "", "1/token", "slope at which theory says that the placed common token begins to gain"
-    ),
-    "ratio_late": Variable(
-        "ratio token",
-        "1",
-        "attention logits at the end of the flow (B) by ratio of rates, at the steepest slope",
-    ),
-    "apart_late": Variable(
-        "token",
-        "1",
-        "logits at the end of the flow (B) if class 2 is further away, steepest slope, fastest attention",
-    ),
-    "apart_expected": Variable(
-        "token", "1", "the same by the theory of plain descent and effective frequencies"
-    ),
-    "apart_overlap": Variable("", "1", "overlap of these classes with the prior counted"),
-    "learned": Variable(
-        "distance",
-        "1",
-        "bias that was learned at each distance, from none, at the end of the flow (B)",
-    ),
-}
+SLOPES = (0.0, 0.1, 0.15, 0.2, 0.25, 0.29, 0.31, 0.35, 0.5, 0.75)
+SLOW = 0.01  # attention rate so low that only the decoder sets the pace
+EARLY = 0.01  # of the time of fastest attention: velocities are still those of the start
 
 
-# The last claim is for slow attention; it replaced one that failed, a snap between t0' and t0 at
-# any rate.
-@dataclass(frozen=True)
-class Settings:
-    n_vocab: Annotated[int, Range(20, 10_000)] = 300
-    """tokens that may follow"""
-    n_distances: Annotated[int, Range(8, 1000)] = 8
-    """positions of a context, nearest first"""
-    steps_up: float = 0.3
-    """difference in log frequency between a distinct token and the next nearer one"""
-    slopes: tuple[float, ...] = (0.0, 0.1, 0.15, 0.2, 0.25, 0.29, 0.31, 0.35, 0.5, 0.75)
-    """slopes of the prior, per token; 0: none"""
-    ratios: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
-    """rate of the decoder over that of attention"""
-    t1: float = 1e6
-    """end of the flows, in steps of SGD"""
-    slow: float = 0.01
-    """attention rate so low that only the decoder sets the pace"""
+@experiment(
+    "positional-prior",
+    dynamics="B: population gradient flow; C: reduced flow of the theory",
+    time_unit="steps of SGD",
+)
+def positional_prior(
+    lab: Lab,
+    n_vocab: A[int, Range(20, 10_000), "tokens that may follow"] = 300,
+    steps_up: A[float, "log frequency of a distinct token over the next nearer one"] = 0.3,
+    slopes: A[
+        tuple[float, ...], Range(0, 10, 3), "slopes of the prior, per token, with 0"
+    ] = SLOPES,
+    ratios: A[tuple[float, ...], "decoder rate over attention rate"] = (0.1, 1.0, 10.0, 100.0),
+    t1: A[float, "end of the flows, steps of SGD"] = 1e6,
+) -> str:
+    """Can a positional prior reverse which tokens gain attention?"""
+    slopes = tuple(sorted(set(slopes)))
+    if slopes[0] > 0:
+        raise InputError("`slopes` must list 0: other slopes are compared with no prior.")
+    joint = placed_classes(steps_up)
+    apart = placed_classes(steps_up, APART)
+    steepest = slopes[-1]
+    n_tokens = joint.shape[-1]
+    clock: dict[str, Any] = {"n_vocab": n_vocab, "n_classes": 2, "lr_decoder": 1.0}
+    peak = theory.speed_peak(**clock).time
+    effective = np.array([theory.effective_prob(joint, prior(slope)) for slope in slopes])
+
+    def placed(joint: Array, slope: float, until: float = t1, **rates: float) -> Any:
+        system = PlacedPairwise(joint, prior(slope), n_vocab=n_vocab, **rates)
+        return partial(saccade.flow, system, t1=until)
+
+    plan: dict[Any, Any] = {}
+    for slope, prob in zip(slopes, effective, strict=True):
+        task = saccade.SequenceClasses(prob, n_vocab=n_vocab)
+        slow_t1 = 20 * peak
+        plan["placed", slope] = placed(joint, slope)
+        plan["effective", slope] = partial(saccade.flow, task, t1=t1)
+        plan["slow B", slope] = placed(joint, slope, slow_t1, lr_attention=SLOW)
+        plan["slow C", slope] = partial(saccade.reduced_flow, task, t1=slow_t1, lr_attention=SLOW)
+    for ratio in ratios:
+        plan["ratio", ratio] = placed(joint, steepest, lr_attention=1 / ratio)
+    plan["apart"] = placed(apart, steepest, lr_attention=1 / min(ratios))
+    runs = {name: run() for name, run in lab.each(plan.items())}
+    paths = np.array([runs["placed", slope].attention_logits.values for slope in slopes])
+    late = paths[:, -1]
+    in_b = lab.case(flow="B")
+
+    # The prior acts through effective frequencies alone.
+    plain = [runs["effective", slope].attention_logits.values[:, 0, :n_tokens] for slope in slopes]
+    gap = np.abs(paths - plain).max()
+    main = [
+        in_b.at_most(
+            POSITIONAL_LEMMA_4,
+            "logits with positions - logits with effective frequencies",
+            gap,
+            1e-5,
+        )
+    ]
+
+    # Who gains, at every slope and, at the steepest, at every ratio of the rates.
+    ended = np.array([runs["ratio", ratio].attention_logits.values[-1] for ratio in ratios])
+    at_ratios = lab.case(flow="B", slope="the steepest", ratios="all")
+    for case, z, frequency in (
+        (in_b, late, effective[:, 0]),
+        (at_ratios, ended, effective[-1, 0]),
+    ):
+        wrong = np.concatenate([z[:, OWN] <= 0, z[:, [EVERYWHERE]] >= 0], axis=1)
+        case.none(
+            POSITIONAL_FATES,
+            "distinct tokens gain attention, the common token that is everywhere loses it",
+            wrong,
+        )
+        main.append(
+            case.none(
+                POSITIONAL_ORDER,
+                "distinct tokens gain in the order of frequency × prior",
+                misordered(z, frequency),
+            )
+        )
+    times = runs["placed", steepest].time.values
+    early = paths[:, np.abs(times - EARLY * peak).argmin()]
+    in_b.none(
+        POSITIONAL_FATES,
+        "a placed common token first gains above its critical slope and loses below",
+        (early[:, PLACED] > 0) != (np.array(slopes) > turning_slope(joint)),
+    )
+
+    # Positions that make classes unequal, under fast attention: as with unequal frequencies.
+    uneven = runs["apart"].attention_logits.values[-1]
+    case = lab.case(flow="B", **{"class 2": f"{APART} places further"})
+    case.breaking(met(LEFT_ALIKE, False)).none(
+        POSITIONAL_FATES, "distinct tokens gain attention", uneven[OWN.start :] <= 0
+    )
+    # Effective frequencies are exact. One mean feature a class is not, at this large an overlap.
+    task = saccade.SequenceClasses(theory.effective_prob(apart, prior(steepest)), n_vocab=n_vocab)
+    expected = plain_logits(task, [0.0, t1], lr_decoder=1.0, lr_attention=1 / min(ratios))[-1]
+    case.at_most(
+        PLAIN_MEMORY,
+        "logits by plain-descent theory with effective frequencies, "
+        "largest error over the largest logit",
+        (np.abs(uneven - expected).max() / np.abs(uneven).max()),
+        0.02,
+    )
+
+    # In which order distinct tokens gain.
+    prob = joint.sum(axis=1)[0]
+    # All pairs cross at one slope, since frequency rises by one factor a place.
+    crossing = theory.crossing_slope(prob[OWN][1], prob[OWN][0], gap=1)
+    follows = np.array([fits.rank_correlation(z[OWN], prob[OWN]) for z in late])
+    turned = (follows < 0) != (np.array(slopes) > crossing)
+    main.append(
+        in_b.none(
+            POSITIONAL_ORDER,
+            "gain follows frequency below the crossing slope, nearness beyond it",
+            turned,
+        )
+    )
+    lab.case(flow="B", slope="the steepest").breaking(met(NO_POSITIONS, False)).none(
+        PLAIN_ORDER,
+        "of two distinct tokens the more frequent gains more",
+        misordered(late[-1], prob),
+    )
+
+    # When attention is fastest, with attention so slow that features stay.
+    slow = [
+        fastest(runs["slow B", slope], runs["slow C", slope], one, clock)
+        for slope, one in zip(slopes, effective, strict=True)
+    ]
+    in_plain, in_reduced, predicted = np.array(slow).T
+    lab.case(flow="C").near(
+        POSITIONAL_CLOCK,
+        "time at which attention is fastest, at every slope",
+        in_reduced,
+        peak,
+        relative=0.03,
+    )
+    in_b.at_most(
+        POSITIONAL_CLOCK,
+        "time of fastest attention against plain-descent theory, relative gap",
+        np.abs(in_plain / predicted - 1),
+        0.03,
+    )
+    in_b.breaking(met(COUNTED, False)).at_most(
+        POSITIONAL_CLOCK,
+        "time of fastest attention if the prior is left out, relative gap",
+        np.abs(in_plain / predicted[0] - 1),
+        0.03,
+    )
+
+    lab.keep("late", late, "slope token", "attention logits at the end of the plain flow (B)")
+    share = late / late[:, OWN].max(axis=1, keepdims=True)
+    x = "slope of the prior (per token)"
+    order = [
+        Line(slopes, share[:, 3 + k], f"distance {k + 2}, P = {prob[3 + k]:.2f}", LINE, k / 4)
+        for k in range(5)
+    ]
+    when = [
+        Line(slopes, in_reduced, "theory's flow (C)", POINTS, 0),
+        Line(slopes, in_plain, "plain flow (B)", POINTS, 1),
+        Line(slopes, predicted, "plain descent at that overlap", LINE, 1),
+    ]
+    lab.draw(
+        Lines(
+            "order of distinct tokens",
+            x,
+            "logit / the largest, at the end",
+            order,
+            marks={crossing: "predicted"},
+        ),
+        Lines(
+            "when attention is fastest",
+            x,
+            "time (steps)",
+            when,
+            ylim=(0, None),
+            levels={peak: "predicted (C)"},
+        ),
+        caption="Panel 1: logits of the distinct tokens of class 1 relative to the largest, light "
+        "for near ones, which are rare. At the predicted slope the order reverses. Panel 2: when "
+        "attention is fastest. The prior does not change this in the theory's flow (C), and "
+        "changes it in the plain flow (B) through the overlap of classes.",
+    )
+    return (
+        f"{lab.yes_or_no(*main)}: in the plain flow distinct tokens gain in the order of "
+        f"frequency × prior, with {main[1].measured:.0f} exceptions at {len(slopes)} slopes. The "
+        f"predicted slope of reversal is {crossing:.2g} per token; {turned.sum()} slopes disagree. "
+        f"Attention with positions and attention with the theory's effective frequencies differ by "
+        f"{gap:.0e} in any logit."
+    )
 
 
-def placed_classes(settings: Settings, apart: int = 0) -> Array:
-    """P(l, d|n) (class, distance, token); if `apart`, class 2 stands so much further away, and
-    common tokens anywhere.
+def placed_classes(steps_up: float, apart: int = 0) -> Array:
+    """P(l, d|n) (class, distance, token). If `apart`, class 2 is that much further away, and placed
+    common tokens are everywhere.
     """
-    joint, n_distances = np.zeros((2, settings.n_distances, 13)), settings.n_distances
-    share = np.exp(settings.steps_up * np.arange(5))
+    joint = np.zeros((2, N_DISTANCES, 13))
+    share = np.exp(steps_up * np.arange(5))
     for n, own in enumerate((np.arange(3, 8), np.arange(8, 13))):
-        joint[n, :, EVERYWHERE] = 0.2 / n_distances
+        joint[n, :, EVERYWHERE] = 0.2 / N_DISTANCES
         joint[n, :2, PLACED + n] = joint[n, -2:, PLACED + 1 - n] = 0.15 / 2
         if apart:
-            joint[n, :, PLACED : PLACED + 2] = 0.15 / n_distances
+            joint[n, :, PLACED : PLACED + 2] = 0.15 / N_DISTANCES
         joint[n, np.arange(1, 6) + n * apart, own] = 0.5 * share / share.sum()
     return joint
 
 
-def measure(settings: Settings, on_progress: Progress) -> Measured:
-    slopes = sorted(checked_list("slopes", settings.slopes, low=0.0, high=10.0))
-    joint = placed_classes(settings)
-    if len(slopes) < 3 or slopes[0] > 0:
-        raise InputError("`slopes` must list 0 and at least two others: they are compared.")
-    followed = []
-    for done, slope in enumerate(slopes, 1):
-        followed.append(_followed(joint, slope, settings))
-        on_progress(0.8 * done / len(slopes))
-    at_slopes = {name: np.array([one[name] for one in followed]) for name in followed[0]}
-    ratios = [
-        _flow(joint, slopes[-1], settings, lr_attention=1 / ratio) for ratio in settings.ratios
-    ]
-    learned = _flow(joint, 0.0, settings, lr_position=1.0)
-    apart = placed_classes(settings, APART)
-    uneven = _flow(apart, slopes[-1], settings, lr_attention=1 / min(settings.ratios))
-    values: dict[str, Any] = (
-        at_slopes
-        | _gradient_gaps(joint, settings)
-        | {
-            "token_prob": joint.sum(axis=1)[0],
-            "turning_slope": _turning_slope(joint),
-            "ratio_late": [run.attention_logits.values[-1] for run in ratios],
-            "learned": learned.position.values[-1],
-            "apart_late": uneven.attention_logits.values[-1],
-            **_expected_apart(apart, slopes[-1], settings),
-        }
-    )
-    return Measured(
-        values,
-        {
-            "slope": slopes,
-            "ratio": list(settings.ratios),
-            "distance": np.arange(settings.n_distances),
-        },
-    )
+def prior(slope: float) -> Array:
+    return -slope * np.arange(N_DISTANCES, dtype=np.float64)
 
 
-def _prior(joint: Array, slope: float) -> Array:
-    return -slope * np.arange(joint.shape[1], dtype=np.float64)
+def turning_slope(joint: Array) -> float:
+    """From which slope on the placed common token first gains, by theory."""
 
-
-def _flow(joint: Array, slope: float, settings: Settings, **rates: float) -> xr.Dataset:
-    return saccade.flow(
-        PlacedPairwise(joint, _prior(joint, slope), n_vocab=settings.n_vocab, **rates),
-        t1=settings.t1,
-    )
-
-
-def _expected_apart(joint: Array, slope: float, settings: Settings) -> dict[str, Any]:
-    """Logits at the end with the fastest attention, by the theory of plain descent with effective
-    frequencies, and the overlap.
-    """
-    prob = theory.effective_prob(joint, _prior(joint, slope))
-    told: dict[str, Any] = {
-        "query": [0, 0],
-        "class_weight": [0.5, 0.5],
-        "n_vocab": settings.n_vocab,
-        "lr_decoder": 1.0,
-    }
-    z = theory.plain_attention_logits(
-        [0.0, settings.t1], token_prob=prob, lr_attention=1 / min(settings.ratios), **told
-    )[-1, 0]
-    return {
-        "apart_expected": z,
-        "apart_overlap": theory.class_overlap(theory.normalised_feature(prob))[0, 1],
-    }
-
-
-def _followed(joint: Array, slope: float, settings: Settings) -> dict[str, Any]:
-    effective, run = (
-        theory.effective_prob(joint, _prior(joint, slope)),
-        _flow(joint, slope, settings),
-    )
-    without_places = saccade.SequenceClasses(effective, n_vocab=settings.n_vocab)
-    logits, n_tokens = run.attention_logits.values, joint.shape[-1]
-    plain = saccade.flow(without_places, t1=settings.t1).attention_logits.values[:, 0, :n_tokens]
-    early = int(np.argmin(np.abs(run.time.values - EARLY * _peak(settings))))
-    found = {
-        "flow_gap": np.abs(logits - plain).max(),
-        "early": logits[early] / np.abs(logits[early]).max(),
-        "late": logits[-1],
-    }
-    return found | {"effective": effective[0]} | _fastest(joint, slope, without_places, settings)
-
-
-def _fastest(
-    joint: Array, slope: float, task: saccade.SequenceClasses, settings: Settings
-) -> dict[str, float]:
-    """When the logit of the leading distinct token moves fastest, with attention so slow that
-    features stay.
-    """
-    t1, feature = 20 * _peak(settings), theory.normalised_feature(task.token_prob)
-    leader = OWN.start + int(np.argmax(feature[0, OWN]))
-    reduced = saccade.reduced_flow(task, t1=t1, lr_attention=settings.slow)
-    placed = saccade.flow(
-        PlacedPairwise(
-            joint, _prior(joint, slope), n_vocab=settings.n_vocab, lr_attention=settings.slow
-        ),
-        t1=t1,
-    )
-    t = placed.time.values
-    clock: dict[str, Any] = {"n_vocab": settings.n_vocab, "n_classes": 2, "lr_decoder": 1.0}
-    coupling = theory.plain_backprop(t[1:], overlap=float(feature[0] @ feature[1]), **clock).other
-    logits = {
-        "peak_c": reduced.attention_logits.values[:, 0, leader],
-        "peak_b": placed.attention_logits.values[:, leader],
-    }
-    speeds = {name: np.gradient(values, t)[1:] for name, values in logits.items()} | {
-        "predicted_b": coupling
-    }
-    return {
-        name: fits.peak_time(t[1:], values, int(np.argmax(values)) - 2)
-        for name, values in speeds.items()
-    }
-
-
-def _peak(settings: Settings) -> float:
-    return theory.speed_peak(n_vocab=settings.n_vocab, n_classes=2, lr_decoder=1.0).time
-
-
-def _gradient_gaps(joint: Array, settings: Settings) -> dict[str, float]:
-    """Velocities of JAX, through attention over tokens and places, against theory's, at random
-    parameters and a random prior.
-    """
-    rng, n_classes = np.random.default_rng(0), len(joint)
-    system = PlacedPairwise(
-        joint, rng.normal(size=(joint.shape[1],)), n_vocab=settings.n_vocab, lr_position=1.0
-    )
-    at = jax.tree.map(lambda part: part + rng.normal(size=part.shape), system.start(rng))
-    with jax.enable_x64(True):
-        found = jax.tree.map(np.asarray, jax.jit(system.velocity)(at))
-    decoder = np.zeros((settings.n_vocab, settings.n_vocab))
-    decoder[: joint.shape[-1], :n_classes], decoder[: joint.shape[-1], n_classes:] = (
-        at.decoder[:, :-1],
-        at.decoder[:, -1:],
-    )
-    scores = np.zeros_like(decoder)
-    scores[0, : joint.shape[-1]] = at.attention
-    counted, ignored = (
-        np.array(
-            [
-                _token_dot(decoder, scores, prob, n)[: joint.shape[-1]]
-                for n, prob in enumerate(frequencies)
-            ]
-        )
-        for frequencies in (theory.effective_prob(joint, at.position), joint.sum(axis=1))
-    )
-    weight, largest = (
-        np.full(n_classes, 1 / n_classes),
-        max(np.abs(found.attention).max(), np.abs(found.position).max()),
-    )
-    tokens = np.abs(found.attention - weight @ counted).max()
-    places = np.abs(found.position - theory.distance_dot(joint, at.position, counted, weight)).max()
-    return {
-        "gradient_gap": max(tokens, places) / largest,
-        "gap_without": np.abs(found.attention - weight @ ignored).max() / largest,
-    }
-
-
-def _token_dot(decoder: Array, scores: Array, prob: Array, n: int) -> Array:
-    counts = np.zeros(len(decoder))
-    counts[: len(prob)] = prob
-    rates = {"lr_decoder": 1.0, "lr_attention": 1.0}
-    return theory.gradient_from_counts(
-        decoder, scores, counts, query=0, label=n, **rates
-    ).attention_logits_dot[0]
-
-
-def _turning_slope(joint: Array) -> float:
     def beyond(slope: float) -> float:
-        f = theory.normalised_feature(theory.effective_prob(joint, _prior(joint, slope)))
+        f = theory.normalised_feature(theory.effective_prob(joint, prior(slope)))
         return f[1, PLACED] / f[0, PLACED] - theory.fate_ratio(f[0] @ f[1])
 
     return float(brentq(beyond, 0.0, 5.0))
 
 
-def claims(record: xr.Dataset) -> Iterator[Claim]:
-    case, slopes = Case({"flow": "B"}), record.slope.values
-    exact = Case({"parameters": "random"}, against=CALCULUS)
-    title = "velocities of logits and biases against theory, largest relative error"
-    yield exact.at_most(POSITIONAL_LEMMA_4, title, record.gradient_gap, 1e-10)
-    ignored = Case({"prior": "left out of theory"}, [met(COUNTED, False)], CALCULUS).breaking(
-        COUNTED
-    )
-    yield ignored.at_most(POSITIONAL_LEMMA_4, title, record.gap_without, 1e-10)
-    title = "logits with positions - logits with effective frequencies"
-    yield case.but(against=CALCULUS).at_most(POSITIONAL_LEMMA_4, title, record.flow_gap, 1e-5)
-    yield case.none(
-        POSITIONAL_FATES,
-        "distinct tokens gain attention at every slope",
-        record.late.values[:, OWN] <= 0,
-    )
-    yield case.none(
-        POSITIONAL_FATES,
-        "the common token that is everywhere loses it",
-        record.late.values[:, EVERYWHERE] >= 0,
-    )
-    at_ratios, ended = _at_ratios(record, case), record.ratio_late.values
-    title = "distinct tokens gain attention, the common token that is everywhere loses it"
-    wrong = np.concatenate([ended[:, OWN] <= 0, ended[:, [EVERYWHERE]] >= 0], axis=1)
-    yield at_ratios.none(POSITIONAL_FATES, title, wrong)
-    yield from _apart(record)
-    gains = record.early.values[:, PLACED] > 0
-    yield case.none(
-        POSITIONAL_FATES,
-        "a placed common token first gains above its critical slope and loses below",
-        gains != (slopes > float(record.turning_slope)),
-    )
-    yield from _order(record, case)
-    yield from _clock(record)
-
-
-def _apart(record: xr.Dataset) -> Iterator[Claim]:
-    """Positions that make classes unequal, under fast attention: as with unequal frequencies in
-    `break-conditions`.
-    """
-    late, fastest = record.apart_late.values, float(record.ratio.min())
-    case = Case(
-        {
-            "flow": "B",
-            "class 2": f"{APART} places further",
-            "slope": float(record.slope.max()),
-            "η_Y/η_Z": fastest,
-        }
-    )
-    broken = case.but([met(LEFT_ALIKE, False)]).breaking(LEFT_ALIKE)
-    yield broken.none(POSITIONAL_FATES, "distinct tokens gain attention", late[OWN.start :] <= 0)
-    title = "logits by plain-descent theory with effective frequencies, largest error over the largest logit"
-    error = np.abs(late - record.apart_expected.values).max() / np.abs(late).max()
-    said = "Effective frequencies are exact; what fails is one mean feature a class, where a prior makes classes overlap this much."
-    overlap = float(f"{float(record.apart_overlap):.2g}")
-    yield case.but(overlap=overlap).at_most(
-        PLAIN_MEMORY, title, error, _MEMORY, sentence=said, expected=FAILS
-    )
-
-
-def _clock(record: xr.Dataset) -> Iterator[Claim]:
-    peak, slow = _peak(EXPERIMENT.settings_of(record)), {"η_Z": EXPERIMENT.settings_of(record).slow}
-    said = "A positional prior does not change the timing of the theory's flow."
-    title = "time at which attention is fastest, at every slope"
-    yield Case({"flow": "C"} | slow).near(
-        POSITIONAL_CLOCK, title, record.peak_c, peak, relative=0.03, sentence=said
-    )
-    case, gap = Case({"flow": "B"} | slow), record.peak_b / record.predicted_b - 1
-    title = "time of fastest attention against plain-descent theory, relative gap"
-    yield case.at_most(POSITIONAL_CLOCK, title, np.abs(gap), 0.03)
-    kept = case.but(given=[met(COUNTED, False)]).breaking(COUNTED)
-    title = "time of fastest attention if the prior is left out, relative gap"
-    yield kept.at_most(
-        POSITIONAL_CLOCK, title, np.abs(record.peak_b / record.predicted_b[0] - 1), 0.03
-    )
-
-
-def misordered(logits: Any, frequency: Any) -> Array:
+def misordered(logits: Array, frequency: Array) -> Any:
     """Pairs of distinct tokens of which the less frequent gains more (leading axes, pair)."""
-    z, p = (np.asarray(values)[..., OWN] for values in (logits, frequency))
+    z = logits[..., OWN]
+    p = frequency[..., OWN]
     first, second = np.triu_indices(z.shape[-1], 1)
     return (z[..., first] - z[..., second]) * (p[..., first] - p[..., second]) <= 0
 
 
-def _order(record: xr.Dataset, case: Case) -> Iterator[Claim]:
-    steepest = float(record.slope.max())
-    title = "distinct tokens gain in the order of frequency × prior"
-    yield case.none(POSITIONAL_ORDER, title, misordered(record.late, record.effective))
-    at = record.isel(slope=-1)
-    ratios = misordered(record.ratio_late, at.effective)
-    yield _at_ratios(record, case).none(POSITIONAL_ORDER, title, ratios)
-    crossing = _crossing_slope(record)
-    follows = [fits.rank_correlation(z[OWN], record.token_prob[OWN]) for z in record.late.values]
-    turned = (np.array(follows) < 0) != (record.slope.values > crossing)
-    yield case.none(
-        POSITIONAL_ORDER,
-        "gain follows frequency below the crossing slope, nearness beyond it",
-        turned,
-    )
-    broken = Case({"flow": "B", "slope": steepest}, [met(NO_POSITIONS, False)]).breaking(
-        NO_POSITIONS
-    )
-    title = "of two distinct tokens the more frequent gains more"
-    yield broken.none(PLAIN_ORDER, title, misordered(at.late, record.token_prob))
-
-
-def _at_ratios(record: xr.Dataset, case: Case) -> Case:
-    """At the steepest slope, over the ratios of the rates."""
-    low, high = record.ratio.values.min(), record.ratio.values.max()
-    return case.but(slope=float(record.slope.max()), ratios=f"η_Y/η_Z of {low:g} to {high:g}")
-
-
-def _crossing_slope(record: xr.Dataset) -> float:
-    """Of two neighbours among distinct tokens; all pairs cross at one slope, since frequency rises
-    by one factor a place.
+def fastest(placed: xr.Dataset, reduced: xr.Dataset, prob: Array, clock: Any) -> list[float]:
+    """When the leading distinct token moves fastest: in (B), in (C), and by plain descent at the
+    overlap that the prior leaves.
     """
-    near, far = record.token_prob.values[OWN][:2]
-    return theory.crossing_slope(far, near, gap=1)
-
-
-def panels(record: xr.Dataset) -> Layout:
-    slopes, used, slope = (
-        record.slope,
-        EXPERIMENT.settings_of(record),
-        "slope of the prior (per token)",
-    )
-    share = record.late / record.late.isel(token=OWN).max("token")
-    order = [
-        Line(
-            slopes,
-            share.isel(token=OWN.start + k),
-            f"distance {k + 2}, P = {record.token_prob.values[OWN][k]:.2f}",
-            LINE,
-            k / 4,
-        )
-        for k in range(5)
-    ]
-    fate = [
-        Line(slopes, record.early.isel(token=EVERYWHERE), "common, everywhere", POINTS, 0),
-        Line(slopes, record.early.isel(token=PLACED), "common, near in one class", POINTS, 1),
-        Line(slopes, record.early.isel(token=OWN).max("token"), "distinct, the fastest", POINTS, 2),
-    ]
-    when = [
-        Line(slopes, record.peak_c, "theory's flow (C)", POINTS, 0),
-        Line(slopes, record.peak_b, "plain flow (B)", POINTS, 1),
-        Line(slopes, record.predicted_b, "plain descent at that overlap", LINE, 1),
-    ]
-    turning, bias = (
-        {float(record.turning_slope): "predicted"},
-        [Line(record.distance + 1, record.learned, "", POINTS, 0)],
-    )
-    return [
-        [
-            Lines(
-                "order of distinct tokens",
-                slope,
-                "logit / the largest, at the end",
-                order,
-                marks={_crossing_slope(record): "predicted"},
-            ),
-            Lines(
-                "who gains at first",
-                slope,
-                "early logit / the largest",
-                fate,
-                levels={0: ""},
-                marks=turning,
-            ),
-        ],
-        [
-            Lines(
-                "when attention is fastest",
-                slope,
-                "time (steps)",
-                when,
-                ylim=(0, None),
-                levels={_peak(used): "predicted (C)"},
-            ),
-            Lines(
-                "a bias that learns",
-                "distance from the query",
-                "bias at the end",
-                bias,
-                levels={0: ""},
-            ),
-        ],
-    ]
-
-
-EXPERIMENT = Experiment(
-    "positional-prior",
-    Settings,
-    measure,
-    claims,
-    panels,
-    caption=(
-        "Two classes whose tokens have positions, under a prior that falls linearly with distance. Panel 1: logits of the distinct "
-        "tokens of class 1 relative to the largest, light for near ones, which are rare. At the predicted slope the order "
-        "reverses. Panel 2: early logits; a common token that is near in one class and far in the other first gains beyond the "
-        "predicted slope. Panel 3: when attention is fastest; the prior does not change this in the theory's flow (C), and changes "
-        "it in plain descent (B) through the overlap of classes. Panel 4: what a bias that starts at zero learns; distinct tokens "
-        "stand at distances 2 to 6, placed common ones at 1, 2, 7 and 8."
-    ),
-    finding=(
-        "attention with positions and attention with the theory's effective frequencies give the same logits to {logits with "
-        "positions*:.0e}; tokens gain in the order of frequency × prior, with {distinct tokens gain in the order*flow B):.0f} "
-        "exceptions in 100 pairs"
-    ),
-    variables=VARIABLES,
-    dynamics="B: population gradient flow",
-    time_unit="steps of SGD",
-)
+    feature = theory.normalised_feature(prob)
+    t = placed.time.values
+    leader = OWN.start + int(np.argmax(feature[0, OWN]))
+    in_b = placed.attention_logits[:, leader]
+    in_c = reduced.attention_logits[:, 0, leader]
+    coupling = theory.plain_backprop(t[1:], overlap=float(feature[0] @ feature[1]), **clock).other
+    speeds = [*(np.gradient(z.values, t)[1:] for z in (in_b, in_c)), coupling]
+    return [fits.peak_time(t[1:], speed, int(np.argmax(speed)) - 2) for speed in speeds]

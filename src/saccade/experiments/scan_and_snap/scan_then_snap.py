@@ -34,7 +34,8 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     one_common_token,
     overlap_of,
 )
-from saccade.lab.claim import Case, Claim
+from saccade.lab.case import Case
+from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.film import Film
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines

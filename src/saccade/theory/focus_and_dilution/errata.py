@@ -320,7 +320,7 @@ MISPRINTS: tuple[Misprint, ...] = (
     Misprint(
         "section 4.1, stage II",
         "outer parameters largely invariant",
-        "true of the flow; under Adam, which section 4.1 uses, token 0's embedding more than doubles (`focus-dilution-published`)",
+        "true of the flow; under Adam, which section 4.1 uses, token 0's embedding more than doubles (`published-run`)",
     ),
 )
 

@@ -30,7 +30,7 @@ ALIKE_DISTINCT_TOKENS = "Corollary 2(2), distinct tokens alike in all classes"
 ALIKE_COMMON_TOKENS = "Corollary 2(3), common tokens alike in all classes"
 MUCH_LARGER = 10.0  # our reading of ">>" where the paper gives no number
 # Theorem 3 in joint training was seen 2 % off at 100 and 9 to 22 % off at 10
-# (experiments/scan_and_snap/relative_gain.py)
+# (experiments/scan_and_snap/who_gains.py)
 RATE_RATIO = 100.0
 SHOWN = 3.0  # count of the rarest token: on Syn-Small it falls in all runs at 0.8 (T = 128), in 1 of 22 at 3.3 (T = 512)
 TIE = 1e-9  # probabilities read from a file count as equal

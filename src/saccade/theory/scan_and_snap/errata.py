@@ -136,7 +136,7 @@ ERRATUM_14 = Correction(
     "as read",
     title="Momentum is not a larger rate",
     caveat="The paper says that its runs use momentum 0.9; it does not say that this is a larger "
-    "rate. The value expected of momentum is that of an earlier program, not of a formula.",
+    "rate. The value expected of momentum is that of the same descent without noise, not of a formula.",
 )
 ERRATUM_15 = Correction(
     "0.15",
