@@ -116,11 +116,16 @@ def _sources(results: list[Result]) -> str:
 def _equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
     found = dict(equation_of(claim) for result in results for claim in result.claims)
-    return "".join(
-        f'<template data-equation="{escape(key)}">{_lines(lines)}</template>'
-        for key, lines in found.items()
-        if key
-    )
+    templates = ""
+    for key, lines in found.items():
+        equations = "".join(
+            f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
+            for name, markup in lines
+        )
+        templates += (
+            f'<template data-equation="{escape(key)}">{equations}</template>' if key else ""
+        )
+    return templates
 
 
 def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
@@ -136,13 +141,6 @@ def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
         for result in results
         for claim in result.claims
     ]
-
-
-def _lines(lines: list[tuple[str, str]]) -> str:
-    return "".join(
-        f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
-        for name, markup in lines
-    )
 
 
 def _row(place: int, result: str, claim: dict[str, Any]) -> str:

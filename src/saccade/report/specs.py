@@ -113,7 +113,13 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     if is_watched(record):
         return [figure | {"by_looks": True} for figure in watched_figures(record)]
     whole = record.assign(_derived(record))
-    named = [str(name) for name in whole.data_vars if not _is_hidden(whole, str(name))]
+
+    def is_hidden(name: str) -> bool:
+        """Raw matrices, and logits where the record holds the attention that they make."""
+        of, _, ending = name.rpartition("_")
+        return name in _HIDDEN or (ending in ("logit", "logits") and f"{of}_attention" in whole)
+
+    named = [str(name) for name in whole.data_vars if not is_hidden(str(name))]
     laws = (
         {law.dims for name, law in whole.data_vars.items() if str(name).endswith("_prob")}
         if each_class
@@ -165,12 +171,6 @@ def _figures_of(record: xr.Dataset, name: str, each_class: bool) -> list[Figure]
 
 def _is_attention(name: str) -> bool:
     return "attention" in name and not any(word in name for word in _UNBOUNDED)
-
-
-def _is_hidden(record: xr.Dataset, name: str) -> bool:
-    """Raw matrices, and logits where the record holds the attention that they make."""
-    whole, _, ending = name.rpartition("_")
-    return name in _HIDDEN or (ending in ("logit", "logits") and f"{whole}_attention" in record)
 
 
 def theories_of(record: xr.Dataset, name: str) -> list[str]:

@@ -15,6 +15,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +88,28 @@ def sweep_systems(
             else:
                 if not path.exists():
                     save_record(engine(_made(make, cell), **settings), path)
-                records.append(_kept(path))
+                try:
+                    records.append(load_record(path))
+                except InputError as error:
+                    raise InputError(
+                        f"{str(error).removesuffix('.')}. Move it away, and the same call computes "
+                        "it again."
+                    ) from None
             on_progress(done / len(cells))
         for name, values in reversed(
             list(over.items())
         ):  # the last axis first: its cells stand side by side
-            records = [
-                _joined(records[i : i + len(values)], name, values)
-                for i in range(0, len(records), len(values))
-            ]
+            joined = partial(
+                xr.concat,
+                dim=xr.DataArray(list(values), dims=name, name=name),
+                data_vars="all",
+                coords="different",
+                compat="equals",
+                join="outer",
+                combine_attrs="drop_conflicts",
+            )
+            n = len(values)
+            records = [joined(records[i : i + n]) for i in range(0, len(records), n)]
         if out is not None:
             whole = _summarised(records[0]).assign_attrs({_RUNS: " ".join(names)})
             numbers = [
@@ -186,28 +200,6 @@ def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
     if not isinstance(system, System):
         raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
     return system
-
-
-def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.Dataset:
-    axis = xr.DataArray(list(values), dims=name, name=name)
-    return xr.concat(
-        records,
-        dim=axis,
-        data_vars="all",
-        coords="different",
-        compat="equals",
-        join="outer",
-        combine_attrs="drop_conflicts",
-    )
-
-
-def _kept(path: Path) -> xr.Dataset:
-    try:
-        return load_record(path)
-    except InputError as error:
-        raise InputError(
-            f"{str(error).removesuffix('.')}. Move it away, and the same call computes it again."
-        ) from None
 
 
 def _earlier(out: Path) -> list[str]:
