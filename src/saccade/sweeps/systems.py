@@ -15,7 +15,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +98,19 @@ def sweep_systems(
         for name, values in reversed(
             list(over.items())
         ):  # the last axis first: its cells stand side by side
-            joined = partial(
-                xr.concat,
-                dim=xr.DataArray(list(values), dims=name, name=name),
-                data_vars="all",
-                coords="different",
-                compat="equals",
-                join="outer",
-                combine_attrs="drop_conflicts",
-            )
-            n = len(values)
-            records = [joined(records[i : i + n]) for i in range(0, len(records), n)]
+            axis, n = xr.DataArray(list(values), dims=name, name=name), len(values)
+            records = [
+                xr.concat(
+                    records[i : i + n],
+                    dim=axis,
+                    data_vars="all",
+                    coords="different",
+                    compat="equals",
+                    join="outer",
+                    combine_attrs="drop_conflicts",
+                )
+                for i in range(0, len(records), n)
+            ]
         if out is not None:
             whole = _summarised(records[0]).assign_attrs({_RUNS: " ".join(names)})
             numbers = [
