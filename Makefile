@@ -25,7 +25,7 @@ checks: .venv/test
 
 # Three processes for two cores (four take longer): in a third of their time they wait, for a browser or for processes of their own.
 # Compiling is a third of the rest: code that runs for a moment is not optimised, but for the package's own training loop, which brings
-# its options (dynamics/descent_scan.py) and is thus tested as users run it. Others may differ from theirs in the last digits.
+# its options (engines/descent_scan.py) and is thus tested as users run it. Others may differ from theirs in the last digits.
 XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false
 tests: .venv/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$$XLA_FLAGS $(XLA)" \
@@ -33,7 +33,7 @@ tests: .venv/test
 
 # For the inner loop: checks, and the tests of what everything else stands on.
 QUICK := theory data model lab agreement $(addprefix records/test_,json_files.py settings.py store.py when.py writing.py) \
-	$(addprefix dynamics/test_,flow.py descent.py systems.py)
+	$(addprefix engines/test_,flow.py descent.py systems.py)
 quick: .venv/test
 	@$(MAKE) --no-print-directory -j 2 checks tests TESTS="$(addprefix tests/,$(QUICK))"
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNELS = ("dynamics/descent", "model/flow", "model/rows")
+KERNELS = ("engines/descent", "models/flow", "models/rows")
 FLAGS = (
     "-O3",
     "-std=gnu11",

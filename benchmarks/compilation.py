@@ -41,7 +41,7 @@ def _cpu_seconds(name: str, n_queries: int) -> tuple[float, float]:
     """Of compiling, and of 32 runs."""
     import jax
 
-    from saccade.dynamics import descent_scan
+    from saccade.engines import descent_scan
 
     options = {"xla_cpu_multi_thread_eigen": False} | OPTIONS[name]
     scan = jax.jit(

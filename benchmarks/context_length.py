@@ -38,7 +38,8 @@ def main() -> None:
 
 
 def _train(context: int) -> None:
-    from saccade import Pairwise, SequenceClasses, train
+    from saccade import SequenceClasses, train
+    from saccade.models import Pairwise
 
     task = SequenceClasses.syn_medium(3)
     train(

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from benchmarks import opponent
-from saccade import Pairwise, SequenceClasses, measures, train
-from saccade.dynamics.batches import draw
+from saccade import SequenceClasses, measures, train
+from saccade.engines.batches import draw
+from saccade.models import Pairwise
 
 _STEPS = 100
 torch.set_num_threads(1)  # the matrices are small: more would wait for each other

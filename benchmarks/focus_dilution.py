@@ -54,8 +54,8 @@ def timed() -> tuple[float, ...]:
     same of the opponent with its distance to us.
     """
     import saccade
-    from saccade.model import flow_kernel
-    from saccade.model.embedded import weights_of
+    from saccade.models import flow_kernel
+    from saccade.models.embedded import weights_of
 
     chain = saccade.MarkovChain.zipf(6, stay=0.5)
     saccade.flow(chain, t1=10.0)
@@ -79,7 +79,7 @@ def timed() -> tuple[float, ...]:
 
 
 def _drift(weights: Any) -> float:
-    from saccade.model.embedded import invariants
+    from saccade.models.embedded import invariants
 
     return max(float(np.abs(matrix - matrix[0]).max()) for matrix in invariants(weights))
 
@@ -150,7 +150,7 @@ def follow(n_tokens: int) -> tuple[float, int, int, float]:
     import json
 
     import saccade
-    from saccade.model.embedded import weights_of
+    from saccade.models.embedded import weights_of
 
     chain = saccade.MarkovChain.zipf(n_tokens, stay=0.5)
     saccade.flow(chain, t1=1.0, n_times=100)

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from saccade import SequenceClasses
-from saccade.dynamics.batches import Draws
-from saccade.model.token_blocks import TokenBlocks
+from saccade.engines.batches import Draws
+from saccade.models.token_blocks import TokenBlocks
 
 
 class Batch(NamedTuple):

@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _train(n_queries: int, runs_per_pack: int) -> None:
-    from saccade.dynamics import descent_scan
+    from saccade.engines import descent_scan
 
     with mock.patch.object(descent_scan, "_runs_per_pack", return_value=runs_per_pack):
         train_grid(n_queries)
@@ -47,8 +47,9 @@ def _train(n_queries: int, runs_per_pack: int) -> None:
 
 def train_grid(n_queries: int) -> None:
     """The 16 pairs of rates of `published-figures`, with two seeds."""
-    from saccade import Pairwise, SequenceClasses, train
-    from saccade.dynamics import descent_kernel
+    from saccade import SequenceClasses, train
+    from saccade.engines import descent_kernel
+    from saccade.models import Pairwise
 
     lr_attention, ratio = (
         grid.ravel() for grid in np.meshgrid([0.5, 1.0, 2.0, 3.0], [1.0, 2.0, 5.0, 10.0])
@@ -62,8 +63,9 @@ def train_grid(n_queries: int) -> None:
 
 
 def _row(n_queries: int, runs_per_pack: int, seconds: list[float]) -> dict[str, Any]:
-    from saccade import Pairwise, SequenceClasses
-    from saccade.dynamics import descent_scan
+    from saccade import SequenceClasses
+    from saccade.engines import descent_scan
+    from saccade.models import Pairwise
 
     blocks = Pairwise(init="uniform").blocks(SequenceClasses.syn_medium(n_queries))
     return {
@@ -84,7 +86,7 @@ def _row(n_queries: int, runs_per_pack: int, seconds: list[float]) -> dict[str, 
 def _draw(rows: list[dict[str, Any]]) -> None:
     from matplotlib.figure import Figure
 
-    from saccade.dynamics import descent_scan
+    from saccade.engines import descent_scan
     from saccade.report.style import sequential
 
     figure = Figure(figsize=(8, 4.2), layout="constrained")

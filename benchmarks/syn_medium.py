@@ -41,7 +41,7 @@ answer = sum(os.times()[:2]), record.entropy.values.ravel().tolist()
 """
 _WAYS = {
     "Saccade": _RUNS,
-    "Saccade without C": "from saccade.dynamics import descent_kernel; descent_kernel._library = lambda: None\n"
+    "Saccade without C": "from saccade.engines import descent_kernel; descent_kernel._library = lambda: None\n"
     + _RUNS,
 }
 _OPPONENT = "from benchmarks.syn_medium import opponent_step_seconds; answer = opponent_step_seconds({all_queries})"

@@ -95,8 +95,8 @@ def watched_loop(steps: int, n_vocab: int = N_VOCAB, budget: float | None = 0.02
     """The same, its looks within the budget that `saccade.watch` has by default: in so short a run
     the first three.
     """
-    from saccade.dynamics.training import train_text
-    from saccade.model.transformer import TransformerConfig
+    from saccade.engines.train_text import train_text
+    from saccade.models.transformer import TransformerConfig
 
     train_text(
         corpus(n_vocab),
@@ -118,7 +118,7 @@ def plain_loop(steps: int, n_vocab: int = N_VOCAB) -> None:
     import torch
     import torch.nn.functional as F
 
-    from saccade.model.transformer import Transformer, TransformerConfig
+    from saccade.models.transformer import Transformer, TransformerConfig
 
     torch.manual_seed(0)
     model = Transformer(TransformerConfig.wikitext(n_vocab))

@@ -132,8 +132,8 @@ def memory() -> tuple[float, float]:
     import torch
 
     import saccade
-    from saccade.observe import look
-    from saccade.observe.capture import Capture
+    from saccade.watching import look
+    from saccade.watching.capture import Capture
 
     model, probe = _large(LENGTHS[-1], BATCH)
     held, reached, computed = [], [], look.statistics
@@ -174,7 +174,7 @@ def _rise(run: Callable[[], Any]) -> int:
 
 def _set_back() -> int:
     """Bytes held now, from which the high-water mark begins anew."""
-    from saccade.observe.free_memory import give_back
+    from saccade.watching.free_memory import give_back
 
     gc.collect()
     give_back()
@@ -192,9 +192,9 @@ def compared(length: int) -> tuple[float, float]:
     """
     import torch
 
-    from saccade.observe.look import look
-    from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
-    from saccade.observe.token_statistics import TokenStatistics
+    from saccade.watching.look import look
+    from saccade.watching.probe import LayerTokens, Probe, RepeatedProbe
+    from saccade.watching.token_statistics import TokenStatistics
 
     model, ids = _large(length, 1)
     probe = Probe(ids)
@@ -227,10 +227,10 @@ def closed(n_looks: int) -> float:
 
     import numpy as np
 
-    from saccade.observe.watched_variables import AXES, DEFINITIONS
     from saccade.records.observation_log import ObservationLog
     from saccade.records.store import save_record
     from saccade.report.watched_files import write_watched
+    from saccade.watching.watched_variables import AXES, DEFINITIONS
 
     rng = np.random.default_rng(0)
     heads = {
@@ -292,8 +292,8 @@ def _plain_look(model: Any, probe: Any, tokens: Any) -> float:
     """Seconds for the same statistics of attention, of all maps that an eager model returns."""
     import torch
 
-    from saccade.observe.attention_call import given_weights
-    from saccade.observe.attention_statistics import statistics
+    from saccade.watching.attention_call import given_weights
+    from saccade.watching.attention_statistics import statistics
 
     started = time.perf_counter()
     model.set_attn_implementation("eager")

@@ -38,10 +38,10 @@ def main() -> None:
 
 def _measured(n_windows: int, n_context: int) -> dict[str, Any]:
     import saccade
-    from saccade.model.pairwise_text import TextParameters
+    from saccade.models.pairwise_text import TextParameters
 
     windows = saccade.corpus(TEXT, n_vocab=N_VOCAB).windows(n_context, n_windows=n_windows)
-    model = saccade.PairwiseText(windows)
+    model = saccade.models.PairwiseText(windows)
     point = TextParameters(
         *(0.1 * np.random.default_rng(0).standard_normal((2, windows.n_vocab, windows.n_vocab)))
     )

@@ -33,7 +33,7 @@ on_common = (
 )
 slow, fast = on_common.isel(time=-1).values
 
-# %% What is tested: a theorem of a paper (`saccade.theory.scan_and_snap.statements` has them all),
+# %% What is tested: a theorem of a paper (`saccade.theories.scan_and_snap.statements` has them all),
 # or a statement of your own.
 start = saccade.Statement(
     "mine", "start", "Before training the model guesses", formula=("Y(0) = 0",)
@@ -44,7 +44,7 @@ rates = saccade.Statement(
 limit = saccade.Statement(
     "mine", "conjecture 2", "In long contexts attention goes as in the population flow"
 )
-case = saccade.Case({"context": context})
+case = saccade.lab.Case({"context": context})
 
 # %% First, what must be so from a start of zeros: every token is as likely as any other, in every
 # run.
@@ -69,7 +69,7 @@ same = case.near(
 # %% Third, a statement that this run cannot test: it is about contexts so long that sampling does
 # not matter.
 population = saccade.train(task, batch=np.inf, context=np.inf, steps=48, momentum=0.9)
-long = saccade.Condition("context tokens", context, ">=", 10_000)
+long = saccade.theories.Condition("context tokens", context, ">=", 10_000)
 untested = case.but(given=[long]).near(
     limit,
     "attention on common tokens, against the flow",

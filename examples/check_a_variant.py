@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import saccade
-from saccade.theory.scan_and_snap.statements import THEOREM_3
+from saccade.theories.scan_and_snap.statements import THEOREM_3
 
 small = "--small" in sys.argv
 out = Path("results/examples")
@@ -62,7 +62,7 @@ for name, record in records.items():
 # expected too.
 title = "rank correlation of gained logit and frequency, mean over runs"
 claims = [
-    saccade.Case({"optimiser": name}).at_least(
+    saccade.lab.Case({"optimiser": name}).at_least(
         THEOREM_3,
         title,
         np.mean(agreement[name]),

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import saccade
-from saccade.records.events import stage_bands
+from saccade.measures.event import stage_bands
 
 small = "--small" in sys.argv
 out = Path("results/examples")
@@ -20,7 +20,7 @@ out.mkdir(parents=True, exist_ok=True)
 
 # %% The flow, and the events that tell its stages.
 chain = saccade.MarkovChain.zipf(6, stay=0.5)
-model = saccade.Embedded(d_model=6, d_key=4) if small else saccade.Embedded()
+model = saccade.models.Embedded(d_model=6, d_key=4) if small else saccade.models.Embedded()
 run = saccade.flow(
     chain, t1=1000 if small else 5000, n_times=500 if small else 1500, model=model
 ).isel(seed=0)

@@ -14,7 +14,7 @@ import numpy as np
 
 import saccade
 from saccade.forecasting.forecast import predictions
-from saccade.observe.measures import singular_values, top_share
+from saccade.measures import singular_values, top_share
 
 small = "--small" in sys.argv
 out = Path("results/examples")
@@ -24,7 +24,7 @@ out.mkdir(parents=True, exist_ok=True)
 text = saccade.corpus("sotu")
 chain = text.chain(6)
 seeds = 1 if small else 3
-model = saccade.Embedded(d_model=6, d_key=4)
+model = saccade.models.Embedded(d_model=6, d_key=4)
 forecast = saccade.forecast(chain, model=model, starts=seeds)
 for said in predictions(forecast)[:3]:
     print(f"{said.about}: {said.text}")

@@ -87,7 +87,7 @@ if __name__ == "__main__":
     folder = (
         None if "--small" in sys.argv else "results/examples/induction_heads"
     )  # with a page that draws the timeline
-    timeline = saccade.when(trained(160 if "--small" in sys.argv else 400, folder))
+    timeline = saccade.timeline(trained(160 if "--small" in sys.argv else 400, folder))
     print(timeline)
     found = {(event.layer, event.name) for event in timeline.events}
     assert {(0, "previous token"), (1, "induction")} <= found

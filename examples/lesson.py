@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.theory import scan_and_snap as theory
+from saccade.theories import scan_and_snap as theory
 
 small = "--small" in sys.argv
 out = Path("results/examples")
@@ -111,7 +111,7 @@ run = saccade.flow(
     saccade.MarkovChain.zipf(6, stay=0.5),
     t1=1000,
     n_times=500,
-    model=saccade.Embedded(d_model=6, d_key=4),
+    model=saccade.models.Embedded(d_model=6, d_key=4),
 ).isel(seed=0)
 names = list(dict.fromkeys(event.name for event in saccade.find_events(run)))
 print(*names, sep=", then ")

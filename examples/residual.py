@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 
 import saccade
-from saccade.model.embedded import WEIGHTS, composite
+from saccade.models.embedded import WEIGHTS, composite
 
 chain = saccade.MarkovChain.zipf(5, stay=0.5)
-plain = saccade.Embedded(chain, d_model=5, d_key=3)
+plain = saccade.models.Embedded(chain, d_model=5, d_key=3)
 
 
 class Residual(saccade.System):
@@ -37,7 +37,7 @@ class Residual(saccade.System):
             strict=True,
         )
         return {
-            name: saccade.Seen(axes, values, "1", f"{name} with a residual")
+            name: saccade.Observable(axes, values, "1", f"{name} with a residual")
             for (name, axes), values in kept
         }
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import saccade
 from saccade.experiments.scan_and_snap.published_figures import PUBLISHED_LOSS, published_figures
-from saccade.lab.panel import specs
+from saccade.panels import specs
 from saccade.report.drawn import draw_panels
 
 small = "--small" in sys.argv

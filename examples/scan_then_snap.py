@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.theory import scan_and_snap as theory
+from saccade.theories import scan_and_snap as theory
 
 small = "--small" in sys.argv
 out = Path("results/examples")

@@ -29,7 +29,9 @@ class ValueMatrix(saccade.System):
     def observe(self, parameters):
         attention = jax.nn.softmax(parameters["attention"] + jnp.log(task.token_prob), axis=1)
         return {
-            "attention": saccade.Seen(("class", "token"), attention, "1", "attention of each class")
+            "attention": saccade.Observable(
+                ("class", "token"), attention, "1", "attention of each class"
+            )
         }
 
 

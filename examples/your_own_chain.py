@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 small = "--small" in sys.argv
 out = Path("results/examples")
@@ -36,7 +36,7 @@ chains = {
 plt.style.use("tableau-colorblind10")
 figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 predicted, measured = [], []
-model = saccade.Embedded(d_model=4, d_key=4)
+model = saccade.models.Embedded(d_model=4, d_key=4)
 for axes, (name, chain) in zip(panels, chains.items(), strict=True):
     law = {"stationary": chain.stationary, "transition": chain.transition}
     sign, rate = theory.focus_sign(**law), theory.focus_rate(**law)

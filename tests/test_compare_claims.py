@@ -13,8 +13,8 @@ import xarray as xr
 from saccade.lab.case import Case
 from saccade.lab.claim import Claim
 from saccade.records.store import save_record
-from saccade.theory.condition import met
-from saccade.theory.statement import Statement
+from saccade.theories.condition import met
+from saccade.theories.statement import Statement
 from tools.compare_claims import differences, main
 
 LEMMA, THEOREM = Statement("nobody1999", "Lemma 1", "x"), Statement("nobody1999", "Theorem 2", "y")

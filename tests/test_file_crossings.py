@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from saccade.cli import main
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.experiments import finding_of, module_of
 from tools.file_crossings import crossings
 
@@ -18,7 +18,7 @@ def test_each_pair_of_functions_in_different_files_counts_once():
         ]
     )
     assert sorted(map(str, found)) == [
-        "dynamics/randomness.py:checked_seeds -> errors.py:checked_seed",
+        "engines/randomness.py:checked_seeds -> errors.py:checked_seed",
         "experiments/__init__.py:_entry -> errors.py:checked_choice",
     ]
 

@@ -29,9 +29,10 @@ def test_the_same_slips_are_drawn_every_time():
 
 def test_a_mutant_runs_the_tests_that_bear_its_name_first_and_few_in_all():
     assert (
-        concerning("theory/scan_and_snap/gain.py")[0] == "tests/theory/scan_and_snap/test_gain.py"
+        concerning("theories/scan_and_snap/gain.py")[0]
+        == "tests/theories/scan_and_snap/test_gain.py"
     )
-    assert concerning("model/reduced_pairwise.py")[0] == "tests/dynamics/test_flow.py"
+    assert concerning("models/reduced_pairwise.py")[0] == "tests/engines/test_flow.py"
     files = [slip.file for slip in PLANTED] + [
         slip.file for part in PARTS for slip in drawn(part, 12)
     ]

@@ -22,16 +22,16 @@ from saccade.experiments import experiment
 from saccade.experiments.focus_and_dilution.published_run import probe_attention
 from saccade.experiments.scan_and_snap.snap_growth import growth_of, one_common_token
 from saccade.lab.experiment import Result
-from saccade.lab.panel import specs
-from saccade.model.embedded import weights_of
-from saccade.observe.events import find_events
-from saccade.observe.measures import cosines
+from saccade.measures import cosines
+from saccade.measures.events import find_events
+from saccade.models.embedded import weights_of
+from saccade.panels import specs
 from saccade.playground.film import still
 from saccade.report.drawn import draw_panels
 from saccade.report.drawn_timeline import draw_timeline
 from saccade.report.style import categorical, sequential
 from saccade.report.timeline import shown_timelines
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "figures"
@@ -181,7 +181,7 @@ def focus_and_dilution_maps() -> Figure:
     cosines of the embeddings.
     """
     steps = {0: "start", 200: "focus", 350: "dilution", 1500: "end"}
-    model = saccade.Embedded(d_model=256, d_key=256, init_scale=1 / 256)
+    model = saccade.models.Embedded(d_model=256, d_key=256, init_scale=1 / 256)
     run = saccade.train(
         saccade.MarkovChain.paper(0.8),
         steps=max(steps),
@@ -250,7 +250,7 @@ def focus_and_dilution_parting() -> Figure:
     rate = theory.parting_rate(theory.stall_point(stay=0.8, **law))
     chain, model = (
         saccade.MarkovChain.two_level(4, 0.75, stay=0.8),
-        saccade.Embedded(init_scale=1e-4),
+        saccade.models.Embedded(init_scale=1e-4),
     )
     run = saccade.flow(chain, t1=1500, n_times=500, model=model, seeds=1).isel(
         seed=0, time=slice(1, None)

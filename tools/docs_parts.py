@@ -31,8 +31,8 @@ from typing import Any
 
 from saccade.experiments import ANSWERS
 from saccade.lab.errata import anchor
-from saccade.theory.statement import Statement
-from saccade.theory.statements import STATEMENTS
+from saccade.theories.statement import Statement
+from saccade.theories.statements import STATEMENTS
 from tools.results_tables import answers_table, table, totals_table
 
 DOCS = Path(__file__).parents[1] / "docs"

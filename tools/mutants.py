@@ -29,21 +29,21 @@ from typing import NamedTuple
 
 from saccade.processes import cores
 
-PARTS = ("theory", "model", "dynamics", "observe", "sweeps")
+PARTS = ("theories", "models", "engines", "measures", "watching", "sweeps")
 ASKED = 0.95
 _ALSO = {
-    "model": ("agreement", "dynamics"),
-    "dynamics": ("agreement",),
+    "models": ("agreement", "engines"),
+    "engines": ("agreement",),
 }  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
     "identity.py": ("tests/sweeps/test_identity.py",),
-    "model/attention_tree.py": ("tests/experiments/test_joma.py",),
-    "model/attention_classifier.py": ("tests/theory/rank_collapse/test_closed_forms.py",),
-    "model/joint_layer.py": ("tests/experiments/test_joma.py",),
-    "model/placed_pairwise.py": ("tests/experiments/test_positional_prior.py",),
-    "model/pairwise_start.py": ("tests/dynamics/test_starts.py",),
-    "model/reduced_pairwise.py": ("tests/dynamics/test_flow.py",),
-    "dynamics/window_descent.py": ("tests/model/test_pairwise_text.py",),
+    "experiments/scan_and_snap/attention_tree.py": ("tests/experiments/test_joma.py",),
+    "models/attention_classifier.py": ("tests/theories/rank_collapse/test_closed_forms.py",),
+    "experiments/scan_and_snap/joint_layer.py": ("tests/experiments/test_joma.py",),
+    "experiments/scan_and_snap/placed_pairwise.py": ("tests/experiments/test_positional_prior.py",),
+    "models/pairwise_start.py": ("tests/engines/test_starts.py",),
+    "models/reduced_pairwise.py": ("tests/engines/test_flow.py",),
+    "engines/window_descent.py": ("tests/models/test_pairwise_text.py",),
     "sweeps/command.py": (
         "tests/sweeps/test_command.py",
         "tests/sweeps/test_repair.py",
@@ -101,40 +101,38 @@ PLANTED = (
     ),
     Mutant("forecasting/stages.py", "_turn(time, sign * (curve", "_turn(time, (curve"),
     Mutant("forecasting/stages.py", "[sign * found[2]", "[found[2]"),
-    Mutant("observe/token_statistics.py", "next_same[back] >= at", "next_same[back] > at"),
+    Mutant("watching/token_statistics.py", "next_same[back] >= at", "next_same[back] > at"),
     Mutant("data/text/context_law.py", "(self.count + 1) /", "self.count /"),
     Mutant(
-        "theory/scan_and_snap/concentration.py",
+        "theories/scan_and_snap/concentration.py",
         "np.log(2 / failure_prob) / (2 *",
         "np.log(2 / failure_prob) / (1 *",
     ),
     Mutant(
-        "theory/scan_and_snap/concentration.py", "return K / np.sqrt(", "return 2 * K / np.sqrt("
+        "theories/scan_and_snap/concentration.py", "return K / np.sqrt(", "return 2 * K / np.sqrt("
     ),
     Mutant(
-        "theory/scan_and_snap/gain.py",
+        "theories/scan_and_snap/gain.py",
         "np.exp(2 * initial_feature**2 * B)",
         "np.exp(1 * initial_feature**2 * B)",
     ),
     Mutant(
-        "experiments/real_text/text_first_move.py",
-        "!= wanted) & moved).sum()",
-        "!= wanted) & chosen).sum()",
+        "experiments/real_text/text_cycle.py",
+        "n_moved, wrong = int(side.notnull().sum()), (side != wanted) & side.notnull()",
+        "n_moved, wrong = int(side.notnull().sum()), side != wanted",
     ),
-    Mutant("observe/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
+    Mutant("measures/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
     Mutant(
-        "observe/recorder.py",
+        "watching/recorder.py",
         "self.check is None or not (is_first",
         "self.check is None and not (is_first",
     ),
     Mutant(
-        "dynamics/embedded_descent.py",
+        "engines/embedded_descent.py",
         "generator(seed, Purpose.DATA, step + 1)",
         "generator(seed, Purpose.DATA, step)",
     ),
-    Mutant(
-        "dynamics/training_batches.py", "((length - 1) // self.context)", "(length // self.context)"
-    ),
+    Mutant("engines/text_batches.py", "((length - 1) // self.context)", "(length // self.context)"),
 )
 
 

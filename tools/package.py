@@ -29,8 +29,8 @@ OLDEST, *NEWER = "3.11", "3.12", "3.13"
 CORE_TESTS = (
     "tests/records",
     "tests/theory",
-    "tests/dynamics/test_flow.py",
-    "tests/dynamics/test_descent.py",
+    "tests/engines/test_flow.py",
+    "tests/engines/test_descent.py",
     "tests/experiments/test_snap_growth.py",
 )
 FEW_TESTS = ("tests/records/test_store.py",)

@@ -17,7 +17,8 @@ from typing import Any
 from saccade.experiments import ANSWERS, EXPERIMENTS, REAL_TEXT, STORED_ANSWERS, experiment
 from saccade.records.claim_counts import WORDS, counted
 from saccade.records.json_files import read_json
-from saccade.theory.papers import PAPERS
+from saccade.records.store import load_claims
+from saccade.theories.papers import PAPERS
 
 PARTS = {paper.part.replace("_", "-"): paper.title for paper in PAPERS} | {"real-text": "Real text"}
 
@@ -64,7 +65,7 @@ def table(part: str) -> str:
 
 def summary(folder: Path) -> dict[str, Any]:
     """What is stored of one result; `verdicts` lists the claims that do not hold."""
-    about, claims = read_json(folder / "about.json"), read_json(folder / "claims.json")
+    about, claims = read_json(folder / "about.json"), load_claims(folder)
     plain = [claim for claim in claims if not claim["breaks"]]
     return {
         "question": experiment(folder.name).question,

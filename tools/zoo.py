@@ -4,7 +4,7 @@
 Every model type that can be built from a tiny configuration, random and without a download, is
 watched with its eager and its fused kernel. What a look measures is compared with the same
 statistics of the weights that the model returns itself in float64, computed one query at a time in
-NumPy (`tests/observe/dense_statistics.py`). Each ends in one of `OUTCOMES`.
+NumPy (`tests/watching/dense_statistics.py`). Each ends in one of `OUTCOMES`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ import torch
 
 import saccade
 from saccade.errors import InputError
-from saccade.observe.self_check import UnfaithfulError, returned_weights
-from tests.observe.dense_statistics import dense_statistics
+from saccade.watching.self_check import UnfaithfulError, returned_weights
+from tests.watching.dense_statistics import dense_statistics
 from tools.tiny_models import Built, NotBuilt, built, has_attention, line
 
 OUTCOMES = {

@@ -21,8 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from saccade import _EXTRAS, __version__
+from saccade import __version__
 from saccade.errors import InputError, checked_choice
+from saccade.lazy import EXTRAS
 from saccade.places import user_cache
 from saccade.records.json_files import json_ready
 from saccade.records.writing import make_folder, write_text
@@ -67,10 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        if missing not in _EXTRAS:
+        if missing not in EXTRAS:
             raise
         _complain(
-            f"this needs {missing}, which is not installed: pip install '{_EXTRAS[missing]}' in the folder of Saccade"
+            f"this needs {missing}, which is not installed: pip install '{EXTRAS[missing]}' in the folder of Saccade"
         )
         return 2
     except KeyboardInterrupt:
@@ -413,7 +414,7 @@ def _completion(arguments: list[str]) -> int:
 
 
 def _observe(arguments: list[str]) -> int:
-    from saccade.observe.command import observe_command
+    from saccade.watching.command import observe_command
 
     return observe_command(arguments)
 

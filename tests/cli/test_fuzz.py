@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from saccade import InputError, Pairwise, SequenceClasses, flow, train
+from saccade import InputError, SequenceClasses, flow, train
 from saccade import cli as command_line
 from saccade.data.class_tables import rows_from_csv
+from saccade.models import Pairwise
 from tests.cli.calls import QUICK
 
 JUNK = st.one_of(

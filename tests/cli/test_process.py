@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.dynamics import descent_kernel
+from saccade.engines import descent_kernel
 from tests.cli.calls import finished, one_sentence, started, strictly
 
 
@@ -60,12 +60,15 @@ print(record.sizes["time"], "jax" in sys.modules)
 
 @pytest.mark.parametrize(
     "first",
-    ["import jax; from saccade.model.system import Seen", "from saccade import Seen; import jax"],
+    [
+        "import jax; from saccade.models.system import Observable",
+        "from saccade import Observable; import jax",
+    ],
 )
 def test_what_is_seen_can_be_compiled_whichever_library_came_first(first):
     code = f"""
 {first}
-seen = jax.jit(lambda x: Seen(("token",), 2 * x, "1", "twice"))(3.0)
+seen = jax.jit(lambda x: Observable(("token",), 2 * x, "1", "twice"))(3.0)
 print(seen.axes, float(seen.values), len(jax.tree.leaves(seen)))
 """
     assert finished("-c", code) == (0, "('token',) 6.0 1\n", "")

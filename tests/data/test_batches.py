@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from saccade import InputError, Pairwise, SequenceClasses
-from saccade.dynamics.batches import arrange, draw, population, rows_needed
-from saccade.dynamics.randomness import Purpose, checked_seeds, generator
-from saccade.dynamics.schedule import save_steps
+from saccade import InputError, SequenceClasses
+from saccade.engines.batches import arrange, draw, population, rows_needed
+from saccade.engines.randomness import Purpose, checked_seeds, generator
+from saccade.engines.schedule import save_steps
+from saccade.models import Pairwise
 
 # 3 classes over 2 common and 2 + 3 + 4 distinct tokens; two queries, uneven weights.
 PROB = np.zeros((3, 11))

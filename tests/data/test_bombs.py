@@ -17,7 +17,7 @@ from saccade.data.text.corpus import corpus
 from saccade.data.text.files import pieces_of_file
 from saccade.errors import InputError
 from saccade.forecasting.sources import _of_table
-from saccade.observe.command import _read
+from saccade.watching.command import _read
 from tests.bombs import LARGE, opened
 
 MEGABYTE = "word and word " * (2**20 // 14)

@@ -20,7 +20,7 @@ from saccade.experiments import EXPERIMENTS
 from saccade.playground.single_file import playground_page
 from saccade.playground.stories import stories
 from saccade.report.mathml import mathml
-from saccade.theory.statements import STATEMENTS
+from saccade.theories.statements import STATEMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
 from tests.patience import PATIENCE
 from tools import docs_figures, docs_parts, docs_screens, speed_table

@@ -14,7 +14,7 @@ import pytest
 from saccade.experiments import ANSWERS, EXPERIMENTS, REAL_TEXT, SYNTHETIC, experiment, formulas
 from saccade.lab.claim import HOLDS
 from saccade.lab.errata import errata_page
-from saccade.theory.statements import STATEMENTS
+from saccade.theories.statements import STATEMENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 GOLDEN = {path.stem: path for path in (Path(__file__).parent / "golden").glob("*.json")}

@@ -17,7 +17,7 @@ import saccade
 from saccade.experiments import experiment
 from saccade.lab.claim import FAILS, HOLDS, UNMET
 from saccade.lab.relation import centre
-from saccade.observe.fits import Interval
+from saccade.measures.fits import Interval
 from tests.experiments.small import SMALL
 
 pytestmark = pytest.mark.parametrize("name", SMALL)

@@ -10,14 +10,14 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.condensation import condensation
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import HOLDS, UNMET
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 SMALL = {"laws": ("paper",), "stays": (0.3,), "init_scales": (1e-2, 1e-3), "seeds": 1}
 
 
 def test_the_linear_flow_of_the_theory_is_the_flow_while_weights_are_small():
     (chain,) = lazy_chains(("zipf-6",), (0.5,)).values()
-    model = saccade.Embedded(init_scale=1e-6)
+    model = saccade.models.Embedded(init_scale=1e-6)
     run = saccade.flow(chain, t1=40, n_times=30, seeds=1, model=model).isel(seed=0)
     linear = theory.linear_weights(
         run.time.values,

@@ -16,7 +16,7 @@ from saccade.experiments.scan_and_snap.decoder_descent import (
     sent_back,
     tied_features,
 )
-from saccade.theory import scan_and_snap as theory
+from saccade.theories import scan_and_snap as theory
 
 
 def last(path):

@@ -10,7 +10,7 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits
 from saccade.experiments.focus_and_dilution.focus import RANDOM, chains_of_both_signs, focus
 from saccade.lab.claim import HOLDS, UNMET
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 
 def test_query_and_key_follow_the_linear_flow_of_the_theory_from_the_unigram_point():

@@ -8,10 +8,10 @@ import pytest
 
 import saccade
 from saccade.errors import InputError
+from saccade.experiments.scan_and_snap.attention_tree import AttentionTree
+from saccade.experiments.scan_and_snap.joint_layer import JointLayer
 from saccade.experiments.scan_and_snap.joma import contexts, drift
-from saccade.model.attention_tree import AttentionTree
-from saccade.model.joint_layer import JointLayer
-from saccade.theory import joma
+from saccade.theories import joma
 
 LAW = np.array([[0.5, 0.3, 0.2, 0.0], [0.5, 0.0, 0.1, 0.4]])
 

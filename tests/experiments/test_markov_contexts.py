@@ -8,7 +8,7 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import markov_contexts as module
 from saccade.experiments.focus_and_dilution.markov_contexts import markov_contexts
 from saccade.lab.claim import FAILS, HOLDS, UNMET
-from saccade.theory.focus_and_dilution import contexts
+from saccade.theories.focus_and_dilution import contexts
 
 
 def verdicts(laws=("0.6 of 4",), stays=(0.5,)):

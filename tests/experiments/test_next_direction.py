@@ -7,12 +7,12 @@ import saccade
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution import next_direction as question
-from saccade.model.embedded import weights_of
+from saccade.models.embedded import weights_of
 
 
 def test_the_first_direction_is_condensation_and_a_short_flow_opens_no_other():
     chain = saccade.MarkovChain.paper(0.3)
-    run = saccade.flow(chain, t1=100.0, n_times=200, model=saccade.Embedded(init_scale=1e-5))
+    run = saccade.flow(chain, t1=100.0, n_times=200, model=saccade.models.Embedded(init_scale=1e-5))
     run = run.isel(seed=0)
     (one,) = question.openings(chain, run.time.values, weights_of(run))
     pi = chain.stationary

@@ -8,8 +8,8 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments import experiment
 from saccade.experiments.scan_and_snap.formulas.attention import positional_lemma_4
+from saccade.experiments.scan_and_snap.placed_pairwise import PlacedPairwise
 from saccade.experiments.scan_and_snap.positional_prior import PLACED, placed_classes
-from saccade.model.placed_pairwise import PlacedPairwise
 
 
 def test_logits_and_biases_move_as_theory_says():

@@ -7,7 +7,7 @@ import pytest
 
 import saccade
 from saccade.experiments.focus_and_dilution import published_run as published
-from saccade.model.embedded import weights_of
+from saccade.models.embedded import weights_of
 
 CHAIN = saccade.MarkovChain.paper(0.8)
 
@@ -24,7 +24,7 @@ def run():
         sequences=101,
         seeds=3,
         save=list(range(0, 71, 10)),
-        model=saccade.Embedded(d_model=5, d_key=5, init_scale=0.2),
+        model=saccade.models.Embedded(d_model=5, d_key=5, init_scale=0.2),
     )
 
 

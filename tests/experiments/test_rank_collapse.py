@@ -9,7 +9,7 @@ from saccade.experiments import experiment
 from saccade.experiments.rank_collapse.formulas.collapse import FORMULAS
 from saccade.experiments.rank_collapse.rank_collapse import ANGLES, opened
 from saccade.experiments.rank_collapse.stage_one import teacher_data
-from saccade.model.attention_classifier import AttentionClassifier
+from saccade.models.attention_classifier import AttentionClassifier
 
 
 def test_the_rate_with_turned_keys_is_that_of_the_theory_from_another_start():

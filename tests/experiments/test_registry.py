@@ -29,7 +29,7 @@ def test_listing_imports_no_experiment_and_no_arrays(command):
     code = (
         f"import sys; from saccade.cli import main; main(['{command}']);"
         "heavy = ('jax', 'torch', 'numpy', 'scipy', 'pandas', 'xarray', 'matplotlib',"
-        "'saccade.experiments.', 'saccade.dynamics');"
+        "'saccade.experiments.', 'saccade.engines');"
         "loaded = [m for m in sys.modules if m.startswith(heavy)];"
         "print(loaded, file=sys.stderr); sys.exit(bool(loaded))"
     )

@@ -13,7 +13,7 @@ from saccade.experiments.scan_and_snap.reparameterisation import (
     WithGram,
     two_small_classes,
 )
-from saccade.model.token_embedded import TokenEmbedded, pair, pairwise_loss
+from saccade.models.token_embedded import TokenEmbedded, pair, pairwise_loss
 
 
 def test_random_embeddings_enter_through_their_gram_matrix_alone():

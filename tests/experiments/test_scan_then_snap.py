@@ -9,7 +9,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.scan_then_snap import scan_then_snap
 from saccade.lab.claim import HOLDS, UNMET
-from saccade.lab.panel import specs
+from saccade.panels import specs
 
 OWN = "class,query,the,of,a,b,c,d\nA,q,.4,.2,.3,.1,0,0\nB,q,.3,.3,0,0,.3,.1\n"
 

@@ -16,7 +16,7 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     leader_of,
     one_common_token,
 )
-from saccade.theory import scan_and_snap as theory
+from saccade.theories import scan_and_snap as theory
 
 SHAPE = {"n_classes": 3, "common_feature": 0.3, "n_distinct": 5, "n_vocab": 211}
 TASK = one_common_token(**SHAPE)

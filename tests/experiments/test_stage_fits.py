@@ -10,7 +10,7 @@ import pytest
 import saccade
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import embedded_gradients, stage_fits
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 
 def test_the_velocity_is_zero_at_the_unigram_point_and_attention_there_has_the_size_asked_for():
@@ -39,7 +39,7 @@ def test_a_path_along_the_direction_of_rank_one_weights_gives_back_their_pattern
         np.outer(alpha, beta),
     )
     run = saccade.flow(
-        chain, t1=0.1, n_times=2, start=start, model=saccade.Embedded(d_model=3, d_key=2)
+        chain, t1=0.1, n_times=2, start=start, model=saccade.models.Embedded(d_model=3, d_key=2)
     ).isel(seed=0)
     direction = stage_fits.top_direction(run.embedding.values[0])
     np.testing.assert_allclose(direction, alpha, atol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.symmetric_escape import symmetric_escape as question
 from saccade.lab.claim import FAILS, HOLDS
-from saccade.theory import focus_and_dilution as theory
+from saccade.theories import focus_and_dilution as theory
 
 
 def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments import experiment
 from saccade.lab.claim import FAILS
-from saccade.theory.scan_and_snap.open_statements import LARGE_STEPS, TURNING_HEIGHT
+from saccade.theories.scan_and_snap.open_statements import LARGE_STEPS, TURNING_HEIGHT
 
 SMALL = {"turn_ratios": (1.0,), "limits": (0.8,), "seeds": 1, "t1": 100.0}
 
@@ -25,7 +25,7 @@ def test_below_the_limit_of_stable_steps_no_control_is_made():
 
 
 def test_a_turn_at_another_height_is_refuted(monkeypatch):
-    from saccade.theory import scan_and_snap as theory
+    from saccade.theories import scan_and_snap as theory
 
     honest = theory.turning_height
     monkeypatch.setattr(theory, "turning_height", lambda *a, **k: 0.5 * honest(*a, **k))

@@ -8,7 +8,7 @@ from saccade.experiments import experiment
 from saccade.experiments.scan_and_snap import who_gains as module
 from saccade.experiments.scan_and_snap.formulas.attention import FORMULAS
 from saccade.lab.claim import FAILS, UNMET
-from saccade.theory.scan_and_snap.statements import COROLLARY_2, LEMMA_4, THEOREM_2B
+from saccade.theories.scan_and_snap.statements import COROLLARY_2, LEMMA_4, THEOREM_2B
 
 TINY = {"t1": 10.0, "plain_steps": 3, "lengths": (32,), "seeds": 1, "depths": (0.5, 1.0)}
 

@@ -26,7 +26,7 @@ from saccade.forecasting.text_predictions import first_change, moving, text_pred
 from saccade.records.store import load_record
 from saccade.report.sources import results_of
 from saccade.report.specs import figures
-from saccade.theory import scan_and_snap as theory
+from saccade.theories import scan_and_snap as theory
 
 STEPS = 60
 
@@ -226,7 +226,9 @@ def test_a_text_is_forecast_from_its_windows_until_it_cannot_be_told(told, weath
     windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
     sized, last = int(told.size_until), int(told.order_until)
     assert 1 < sized < last
-    model = saccade.PairwiseText(windows, queries=["hail", "sun"], lr_decoder=0.5, lr_attention=0.5)
+    model = saccade.models.PairwiseText(
+        windows, queries=["hail", "sun"], lr_decoder=0.5, lr_attention=0.5
+    )
     run = saccade.train(
         model, steps=last, save=[sized, last], dtype="float64"
     ).attention_logits.values
@@ -269,7 +271,7 @@ def test_words_too_rare_to_tell_are_left_out(told, weather):
     assert float(rare.time.values[-1]) == 10.0
 
 
-def drawn_windows(next_follows: int | None) -> saccade.Windows:
+def drawn_windows(next_follows: int | None) -> saccade.data.Windows:
     """Windows of evenly drawn tokens; the next one is drawn too, unless token `next_follows` stands
     in the window.
     """
@@ -279,7 +281,7 @@ def drawn_windows(next_follows: int | None) -> saccade.Windows:
     if next_follows is not None:
         following = np.where(counts[:, next_follows] > 0, 7, following)
     even = np.full(n_windows, 1 / n_windows)
-    return saccade.Windows(
+    return saccade.data.Windows(
         sparse.csr_array(counts, dtype=float),
         query,
         following,

@@ -10,8 +10,8 @@ from saccade.forecasting import score
 from saccade.forecasting.forecast import forecast, predictions
 from saccade.forecasting.score import exponential_rate
 from saccade.forecasting.stage_predictions import _next
-from saccade.observe.events import find_events
-from saccade.observe.measures import singular_values
+from saccade.measures import singular_values
+from saccade.measures.events import find_events
 
 FACTOR = 1.1  # what the event tables of the replication are held to; sampling alone is 1.02
 

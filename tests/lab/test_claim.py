@@ -18,10 +18,10 @@ from saccade.lab.case import Case
 from saccade.lab.ceiling import Ceiling, NoCeiling
 from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE, UNMET
 from saccade.lab.outcome import Outcome
-from saccade.observe.fits import Interval
+from saccade.measures.fits import Interval
 from saccade.records.claim_counts import tally
-from saccade.theory.condition import above, at_most, below, met
-from saccade.theory.statement import Correction, Statement
+from saccade.theories.condition import above, at_most, below, met
+from saccade.theories.statement import Correction, Statement
 
 LEMMA = Statement("nobody1999", "Lemma 1", "all is well")
 READING = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as a summary reads it")

@@ -16,9 +16,9 @@ from saccade.errors import InputError
 from saccade.experiments.reproduce import reproduce
 from saccade.lab.experiment import experiment
 from saccade.lab.film import Film
-from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
 from saccade.lab.settings import Range
-from saccade.theory.statement import Statement
+from saccade.panels import POINTS, Bars, Heat, Line, Lines, specs
+from saccade.theories.statement import Statement
 
 LEMMA = Statement("nobody1999", "Lemma 1", "x")
 

@@ -13,7 +13,7 @@ from saccade.lab.experiment import experiment
 from saccade.lab.findings import findings_page
 from saccade.lab.formula import Formula
 from saccade.lab.outcome import Outcome
-from saccade.theory.statement import Correction, Statement
+from saccade.theories.statement import Correction, Statement
 
 LEMMA = Statement("nobody1999", "Lemma 1", "all is well")
 

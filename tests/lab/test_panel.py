@@ -9,7 +9,8 @@ import pytest
 import xarray as xr
 
 from saccade.errors import InputError
-from saccade.lab.panel import (
+from saccade.measures.fits import Interval
+from saccade.panels import (
     DASHES,
     Bars,
     Heat,
@@ -20,7 +21,6 @@ from saccade.lab.panel import (
     table_rows,
     with_intervals,
 )
-from saccade.observe.fits import Interval
 
 
 def test_several_panels_are_numbered_in_reading_order_and_a_single_one_is_not() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 import saccade
-from saccade.model.embedded import weights_of
+from saccade.models.embedded import weights_of
 
 CLOSE = 1e-6  # what the comparisons are held to
 NOTHING = 1e-12  # attention below this is compared as a share of it: nobody sees it, and e^z has no digits left there

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.model.embedded import weights_of
+from saccade.models.embedded import weights_of
 
 from .comparison import (
     CLOSE,
@@ -128,7 +128,7 @@ def decoder_values(task, state):
 
 
 def test_the_plain_flow_from_a_random_start_is_that_of_python(page):
-    model = saccade.Pairwise(init="uniform", init_scale=0.3)
+    model = saccade.models.Pairwise(init="uniform", init_scale=0.3)
     keep = ("attention", "attention_logits", "decoder")
     record = saccade.flow(THREE, t1=1e3, n_times=12, model=model, seed=3, keep=keep, **TIGHT)
     start = {
@@ -188,7 +188,7 @@ CHAINS = {
 @pytest.mark.parametrize("name", CHAINS)
 def test_the_flow_of_a_chain_is_that_of_python(page, name):
     chain, stay, t1, rates = CHAINS[name]
-    wide = {"model": saccade.Embedded(d_model=7, d_key=5), "n_times": 25, "t1": t1, **rates}
+    wide = {"model": saccade.models.Embedded(d_model=7, d_key=5), "n_times": 25, "t1": t1, **rates}
     record = saccade.flow(chain, **wide).isel(seed=0)
     tighter = saccade.flow(chain, **wide, method="DOP853", rtol=1e-12, atol=1e-14).isel(seed=0)
     own = own_distance(record, tighter)

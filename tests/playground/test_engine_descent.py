@@ -78,7 +78,7 @@ def test_noiseless_descent_on_a_chain_is_that_of_python(page, name):
         0.01 if name == "adam" else 0.5,
     )
     shared = {"lr_decoder": rate, "lr_attention": rate / 2}
-    model = saccade.Embedded(d_model=7, d_key=3, init_scale=0.02)
+    model = saccade.models.Embedded(d_model=7, d_key=3, init_scale=0.02)
     record = saccade.train(
         chain, steps=250, save=steps, model=model, **shared, **POPULATION, **python
     ).isel(seed=0)

@@ -74,7 +74,7 @@ def test_a_time_inside_a_step_is_as_exact_as_one_at_its_end(page):
       return times.map((t) => { run.advance(t); return run.parameters().ownLogit[0] - run.parameters().otherLogit[0]; });
     }"""
     times = np.geomspace(1e-3, 1e8, 301)
-    from saccade.theory import scan_and_snap
+    from saccade.theories import scan_and_snap
 
     height = scan_and_snap.decoder_height(times, n_vocab=50, lr_decoder=1.0)
     np.testing.assert_allclose(page.evaluate(script, times.tolist()), 50 * height, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Theory in the browser against `saccade.theory`: the same numbers, to rounding."""
+"""Theory in the browser against `saccade.theories`: the same numbers, to rounding."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import saccade
 from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, one_common_token
 from saccade.forecasting.starts import random_start
-from saccade.model.rank_one import RankOne
-from saccade.theory import focus_and_dilution, scan_and_snap
+from saccade.models.rank_one import RankOne
+from saccade.theories import focus_and_dilution, scan_and_snap
 
 from .comparison import CLOSE, NOTHING, THREE, by_matrix, entrywise, said, task_settings
 from .engine_page import engine_page, followed
@@ -105,7 +105,7 @@ def chain_case(chain, stay, model, seed, **rates):
 def test_closed_forms_of_the_first_cycle_are_those_of_python(page, stay):
     chain, model, lr_decoder, lr_attention = (
         saccade.MarkovChain.zipf(6, stay),
-        saccade.Embedded(d_model=7, d_key=5),
+        saccade.models.Embedded(d_model=7, d_key=5),
         0.7,
         1.9,
     )
@@ -140,7 +140,7 @@ def test_closed_forms_of_the_first_cycle_are_those_of_python(page, stay):
 
 
 def test_the_curve_of_the_first_cycle_is_the_rank_one_flow_of_python(page):
-    chain, model = saccade.MarkovChain.zipf(6, 0.5), saccade.Embedded(d_model=7, d_key=5)
+    chain, model = saccade.MarkovChain.zipf(6, 0.5), saccade.models.Embedded(d_model=7, d_key=5)
     start, settings = chain_case(chain, 0.5, model, 1)
     record = saccade.reduced_flow(
         chain, t1=500.0, n_times=15, start=RankOne(*start.point), rtol=1e-11, atol=1e-13
@@ -167,7 +167,7 @@ def test_theory_is_a_guide_to_the_browsers_own_flow(page):
     ignores the plateau's approach.
     """
     times = np.arange(1.0, 400.0)
-    _, settings = chain_case(saccade.MarkovChain.zipf(6, 0.5), 0.5, saccade.Embedded(), 1)
+    _, settings = chain_case(saccade.MarkovChain.zipf(6, 0.5), 0.5, saccade.models.Embedded(), 1)
     found = page.evaluate(_CYCLE, [settings, []])
     runs = followed(page, "FocusAndDilution", settings, times)
     grown = next(run["time"] for run in runs if run["queryNorm"] > 3 * runs[0]["queryNorm"])

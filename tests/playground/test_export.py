@@ -26,7 +26,7 @@ def page(browser):
 
 @pytest.fixture(scope="module")
 def records():
-    small = saccade.Embedded(d_model=4, d_key=3)
+    small = saccade.models.Embedded(d_model=4, d_key=3)
     return {
         "flow": saccade.flow(
             THREE, t1=100, lr_attention=0.5, n_times=8, keep=("attention", "decoder")
@@ -137,7 +137,7 @@ def test_a_run_that_diverged_ends_where_it_was_finite(records):
         ),
         (
             lambda records: saccade.flow(
-                THREE, t1=1, n_times=2, model=saccade.Pairwise(residual=True)
+                THREE, t1=1, n_times=2, model=saccade.models.Pairwise(residual=True)
             ),
             "other settings of residual",
         ),

@@ -96,7 +96,10 @@ def test_a_run_exported_by_python_lies_on_the_live_run(page):
     chain = saccade.MarkovChain.lazy([0.5, 0.3, 0.2], stay=0.4)
     record = playground_record(
         saccade.flow(
-            chain, t1=60, n_times=12, model=saccade.Embedded(d_model=4, d_key=3, init_scale=1e-2)
+            chain,
+            t1=60,
+            n_times=12,
+            model=saccade.models.Embedded(d_model=4, d_key=3, init_scale=1e-2),
         )
     )
     _drop(page, record)

@@ -27,7 +27,7 @@ from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
 from saccade.records.observation_log import ObservationLog, watched  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
 from saccade.records.writing import make_folder, remove_folder  # noqa: E402
-from tests.observe import model_zoo as zoo  # noqa: E402
+from tests.watching import model_zoo as zoo  # noqa: E402
 
 
 def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_record_lie_on_disk(

@@ -22,26 +22,18 @@ import xarray as xr
 from numcodecs import Blosc, Zlib
 
 import saccade
-from saccade import (
-    InputError,
-    Pairwise,
-    SequenceClasses,
-    flow,
-    load_record,
-    reduced_flow,
-    save_record,
-    train,
-    write_report,
-)
+from saccade import InputError, SequenceClasses, flow, load_record, reduced_flow, save_record, train
 from saccade.cli import main
 from saccade.identity import user_files
-from saccade.lab.case import Case
+from saccade.lab import Case
+from saccade.models import Pairwise
 from saccade.records import checksums, expansion, store, writing
 from saccade.records.checksums import damage, damaged_files, file_hash, seal, stranger
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
+from saccade.report import write_report
 from saccade.report.sources import results_of
-from saccade.theory.scan_and_snap.statements import THEOREM_2B
+from saccade.theories.scan_and_snap.statements import THEOREM_2B
 from tests.patience import PATIENCE
 
 PROB = [[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]]

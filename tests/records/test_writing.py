@@ -417,7 +417,7 @@ EXCEPTIONS = {
     ("data/text/build.py", "_write_numbers"): "into files of the writer's",
     ("data/text/corpus.py", "_built"): "into a file of the writer's",
     (
-        "dynamics/training_checkpoints.py",
+        "engines/text_checkpoints.py",
         "_write_tensors",
     ): "of safetensors, which knows only paths: in a folder of the writer's",
     ("records/observation_log.py", "ObservationLog._written"): "into memory",

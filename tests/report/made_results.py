@@ -17,16 +17,16 @@ from saccade.lab.case import Case
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import PUBLISHED, Claim
 from saccade.lab.film import Film
-from saccade.lab.panel import DASHES, POINTS, RINGS, Bars, Heat, Layout, Line, Lines, specs
-from saccade.observe.fits import Interval
+from saccade.measures.fits import Interval
+from saccade.panels import DASHES, POINTS, RINGS, Bars, Heat, Layout, Line, Lines, specs
 from saccade.records.checksums import seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record
 from saccade.records.store import save_record
 from saccade.report.drawn import draw_panels
 from saccade.report.style import save_figure
-from saccade.theory.condition import above, below, met
-from saccade.theory.statement import OURS, Correction, Statement
+from saccade.theories.condition import above, below, met
+from saccade.theories.statement import OURS, Correction, Statement
 
 THEOREM_4 = Statement(
     "tian2023",

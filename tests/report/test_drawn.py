@@ -13,7 +13,7 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.container import BarContainer
 
-from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Bars, Heat, Line, Lines, specs
+from saccade.panels import DASHES, DOTS, POINTS, RINGS, Bars, Heat, Line, Lines, specs
 from saccade.report.drawn import draw, draw_panels
 
 T = np.geomspace(1, 1e6, 23)

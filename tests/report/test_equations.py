@@ -12,8 +12,8 @@ import pytest
 from saccade.lab.case import Case
 from saccade.report.claims_table import equation_of, theorem
 from saccade.report.mathml import mathml
-from saccade.theory.scan_and_snap.statements import PLAIN_SNAP, THEOREM_4
-from saccade.theory.statements import STATEMENTS
+from saccade.theories.scan_and_snap.statements import PLAIN_SNAP, THEOREM_4
+from saccade.theories.statements import STATEMENTS
 
 FORMULAS = [(each.key, line) for each in STATEMENTS.values() for line in each.formula]
 ERRATA = [(statement, each) for statement in STATEMENTS.values() for each in statement.errata]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from saccade.lab.case import Case
-from saccade.lab.panel import Bars, Heat, Line, Lines, specs
+from saccade.panels import Bars, Heat, Line, Lines, specs
 from saccade.records.checksums import seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record
 from saccade.records.store import save_record
 from saccade.report.page import write_report
-from saccade.theory.condition import Condition
-from saccade.theory.statement import Statement
+from saccade.theories.condition import Condition
+from saccade.theories.statement import Statement
 from tests.browser import expect
 from tests.report.watched_records import watched_record
 

@@ -15,7 +15,7 @@ from saccade.records.checksums import seal
 from saccade.report.claims_table import claims_of
 from saccade.report.page import write_report
 from saccade.report.sources import Result
-from saccade.theory.statement import Statement
+from saccade.theories.statement import Statement
 from tests.browser import expect
 from tests.report.made_results import THEOREM_4, descent_panels, written
 

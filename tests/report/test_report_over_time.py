@@ -278,7 +278,7 @@ def test_a_text_of_1024_tokens_shows_its_attention_without_freezing(visit, large
 def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
     torch = pytest.importorskip("torch")
     import saccade
-    from tests.observe import model_zoo as zoo
+    from tests.watching import model_zoo as zoo
 
     model = zoo.HandWritten("fused")
     optimiser = torch.optim.SGD(model.parameters(), lr=0.5)

@@ -8,9 +8,8 @@ import xarray as xr
 
 import saccade
 from saccade.errors import InputError
-from saccade.observe.budget import schedule
+from saccade.measures.timeline import FROZEN, freezing_steps
 from saccade.records.store import load_record
-from saccade.records.when import FROZEN, freezing_steps
 from saccade.report.drawn import draw
 from saccade.report.maps import text_map
 from saccade.report.notebook import show
@@ -18,6 +17,7 @@ from saccade.report.packing import time_scale
 from saccade.report.page_data import _by_clock, _main_clock
 from saccade.report.specs import choice_of, figures, still
 from saccade.report.specs_watched import layer_names
+from saccade.watching.budget import schedule
 from tests.report.unpacking import unpacked
 from tests.report.watched_records import watched_record
 

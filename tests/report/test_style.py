@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from saccade import InputError
-from saccade.lab.panel import Bars, Line, Lines, specs
+from saccade.panels import Bars, Line, Lines, specs
 from saccade.report.drawn import draw_panels
 from saccade.report.style import save_figure
 

@@ -204,7 +204,9 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     said = page.locator(".told .caption-place > .caption").all_inner_texts()
     assert [one[:6] for one in said] == ["fast: ", "slow: "]  # a block each
     for one, record in zip(said, (small_record, small_run(1)), strict=True):
-        assert one.endswith(saccade.when(record).sentences[-1])  # how it ended is not folded away
+        assert one.endswith(
+            saccade.timeline(record).sentences[-1]
+        )  # how it ended is not folded away
     loss = page.locator("#overlay figure", has_text="Loss")
     assert {"fast", "slow"} <= set(loss.locator("svg text").all_text_contents())
     with page.expect_download() as found:
@@ -262,7 +264,7 @@ def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, heig
 
 
 def test_the_timeline_is_what_when_says_of_every_head_at_every_step(visit, watched, small_record):
-    timeline = saccade.when(small_record)
+    timeline = saccade.timeline(small_record)
     page = visit(watched, **STILL)
     panel = page.locator(".panel-timeline")
     with page.expect_download() as found:

@@ -6,7 +6,7 @@ import numpy as np
 
 import saccade
 from saccade.errors import checked_number
-from saccade.lab.panel import Line, Lines
+from saccade.panels import Line, Lines
 
 MEAN = saccade.Statement("none", "Mean", "Draws have mean 0")
 

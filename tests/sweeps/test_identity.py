@@ -59,8 +59,8 @@ def _finished(folder, *arguments):
 def test_a_change_of_any_file_that_computes_is_another_computation(tmp_path):
     _copy_of_saccade(tmp_path)
     files = [
-        "model/rows_kernel.c",
-        "model/flow_kernel.c",
+        "models/rows_kernel.c",
+        "models/flow_kernel.c",
         "experiments/scan_and_snap/first_force.py",
         "sweeps/execution.py",
     ]

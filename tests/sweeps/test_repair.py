@@ -393,7 +393,7 @@ def test_a_result_of_other_code_is_not_replaced_by_other_numbers(tmp_path):
     package = Path(saccade.__file__).parent
     ignored = shutil.ignore_patterns("*.pyc.*")  # which others are writing
     shutil.copytree(package, tmp_path / "saccade", ignore=ignored)
-    edit = ("theory/scan_and_snap/early_attention.py", "\ndef ", "\nANOTHER = 1.01\n\n\ndef ")
+    edit = ("theories/scan_and_snap/early_attention.py", "\ndef ", "\nANOTHER = 1.01\n\n\ndef ")
     ended = subprocess.run(
         [sys.executable, "-c", _IN_A_COPY, *edit, "verify", "results", "--repair", "--file", NAME],
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},

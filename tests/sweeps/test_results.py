@@ -21,7 +21,7 @@ from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.sweep import write_results
-from saccade.theory.condition import equal
+from saccade.theories.condition import equal
 from tests.sweeps.quick import MEAN
 from tests.sweeps.small_sweeps import (
     NAME,

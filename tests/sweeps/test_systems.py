@@ -38,7 +38,7 @@ class Well(saccade.System):
         return self.steepness * x**2 / 2 - self.depth
 
     def observe(self, x):
-        return {"place": saccade.Seen((), x, "1", "where it is")}
+        return {"place": saccade.Observable((), x, "1", "where it is")}
 
 
 OVER = {"steepness": [1.0, 2.0, 3.0], "depth": [0.0, 5.0]}
@@ -439,7 +439,9 @@ def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_pa
 
 def test_systems_of_saccade_itself_are_told_apart_by_their_values(tmp_path):
     names = [
-        system_identity(saccade.Pairwise(saccade.SequenceClasses.syn_small(), lr_decoder=rate))
+        system_identity(
+            saccade.models.Pairwise(saccade.SequenceClasses.syn_small(), lr_decoder=rate)
+        )
         for rate in (1.0, 1.0, 2.0)
     ]
     assert names[0] == names[1] != names[2]

@@ -3,7 +3,7 @@ given as a whole, with weights.
 
 A population is the list itself: `tokens` (sequence, position, width), a `label` of -1 or 1, and a
 `weight`, how often it is drawn. `two_clue` is a task of ours of which everything is known in closed
-form (`theory/rank_collapse/two_clue.py`). `anchor_sequences` is the paper's own task [chen2025,
+form (`theories/rank_collapse/two_clue.py`). `anchor_sequences` is the paper's own task [chen2025,
 App. B.1]: token ids, and a token as the target; `anchor` is that task for a model with one output.
 """
 

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from saccade.errors import InputError, checked_choice
-from saccade.theory.papers import PAPERS
+from saccade.theories.papers import PAPERS
 
 QUESTIONS = {  # part -> names; a name is a file and a function: scan_then_snap.py, scan_then_snap
     "scan_and_snap": (

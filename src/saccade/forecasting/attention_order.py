@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade import laboratory
+from saccade import runs as laboratory
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
-from saccade.observe.fits import half_way_time
-from saccade.observe.measures import class_attention
-from saccade.theory import scan_and_snap as theory
+from saccade.measures import class_attention
+from saccade.measures.fits import half_way_time
+from saccade.theories import scan_and_snap as theory
 
 Array = NDArray[np.float64]
 # Times the middle one of the queries' snaps: by then attention has made most of its way, and goes

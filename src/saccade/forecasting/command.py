@@ -54,7 +54,7 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
 def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Dataset:
     """The forecast that the options ask for."""
     from saccade.forecasting.forecast import forecast
-    from saccade.model.embedded import Embedded
+    from saccade.models.embedded import Embedded
 
     return forecast(
         _source(options),

@@ -28,7 +28,7 @@ from saccade.forecasting.stage_predictions import chain_conditions, stage_predic
 from saccade.forecasting.stages import stages
 from saccade.forecasting.text_order import text_order
 from saccade.forecasting.text_predictions import text_predictions
-from saccade.model.embedded import Embedded
+from saccade.models.embedded import Embedded
 from saccade.records.json_files import json_ready, parsed_json
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 from saccade.data.class_tables import SHARED_QUERY
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.forecasting.prediction import CLOSED_FORM, FLOW, Prediction, chosen, listed
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import Condition
-from saccade.theory.scan_and_snap.assumptions import ZERO_START
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import Condition
+from saccade.theories.scan_and_snap.assumptions import ZERO_START
 
 if TYPE_CHECKING:
     import xarray as xr

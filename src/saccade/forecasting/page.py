@@ -14,7 +14,7 @@ from saccade.forecasting.prediction import Prediction
 from saccade.forecasting.text_order import HALVES
 from saccade.numerals import numeral
 from saccade.records.json_files import parsed_json
-from saccade.theory.condition import tally
+from saccade.theories.condition import tally
 
 if TYPE_CHECKING:
     import xarray as xr

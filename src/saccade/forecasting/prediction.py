@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from saccade.theory.condition import Condition
+from saccade.theories.condition import Condition
 
 CLOSED_FORM, FLOW, RANK_ONE = (
     "closed form",

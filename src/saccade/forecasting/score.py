@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from saccade.errors import checked_number
-from saccade.observe import fits
+from saccade.measures import fits
 
 Array = NDArray[np.float64]
 TURN = 0.1  # a focus has turned when it has lost this part of its height; the rest of a long plateau is no turn

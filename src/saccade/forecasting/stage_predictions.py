@@ -13,10 +13,10 @@ import numpy as np
 
 from saccade.data.markov import MarkovChain
 from saccade.forecasting.prediction import CLOSED_FORM, RANK_ONE, Prediction, chosen, listed, spread
-from saccade.model.embedded import Embedded
-from saccade.observe.turning_points import VISIBLE
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import Condition
+from saccade.measures.turning_points import VISIBLE
+from saccade.models.embedded import Embedded
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import Condition
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade import laboratory
+from saccade import runs as laboratory
 from saccade.data.markov import MarkovChain
 from saccade.forecasting.score import TURN, exponential_rate
 from saccade.forecasting.starts import Start, random_start
-from saccade.model.embedded import Embedded
-from saccade.model.rank_one import RankOne
-from saccade.observe.events import CONDENSED, GROWN, LEARNT
-from saccade.observe.fits import first_time
-from saccade.observe.measures import singular_values, top_share
-from saccade.theory import focus_and_dilution as theory
+from saccade.measures import singular_values, top_share
+from saccade.measures.events import CONDENSED, GROWN, LEARNT
+from saccade.measures.fits import first_time
+from saccade.models.embedded import Embedded
+from saccade.models.rank_one import RankOne
+from saccade.theories import focus_and_dilution as theory
 
 Array = NDArray[np.float64]
 _BEYOND = 3.0  # the flow is followed to this many times the last crossing to first order, which drift.py has right to about a third

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.data.markov import MarkovChain
-from saccade.dynamics.randomness import Purpose, generator
+from saccade.engines.randomness import Purpose, generator
 from saccade.errors import checked_seed
-from saccade.model.embedded import Embedded, Weights
-from saccade.model.rank_one import RankOne
-from saccade.theory import focus_and_dilution as theory
+from saccade.models.embedded import Embedded, Weights
+from saccade.models.rank_one import RankOne
+from saccade.theories import focus_and_dilution as theory
 
 
 class Start(NamedTuple):

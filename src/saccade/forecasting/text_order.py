@@ -1,5 +1,5 @@
 r"""Which words of a text gain attention first: decoder first
-(`theory/scan_and_snap/frozen_attention.py`) on windows of the text.
+(`theories/scan_and_snap/frozen_attention.py`) on windows of the text.
 
 Contexts are finite windows of the text, and any token may follow any query. It leaves out what it
 cannot predict:
@@ -37,9 +37,9 @@ from saccade.data.markov_text import OTHER
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.data.text.windows import Windows
 from saccade.errors import InputError, checked_count, shortened
-from saccade.observe.fits import rank_correlation, standard_errors
-from saccade.observe.measures import window_attention
-from saccade.theory import scan_and_snap as theory
+from saccade.measures import window_attention
+from saccade.measures.fits import rank_correlation, standard_errors
+from saccade.theories import scan_and_snap as theory
 
 Array = NDArray[np.float64]
 LEAST_COUNT = 20

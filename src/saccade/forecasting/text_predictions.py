@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from saccade.forecasting.prediction import DECODER_FIRST, Prediction, listed
 from saccade.forecasting.text_order import HALVES, ORDER, SIZE
-from saccade.observe.fits import enlargement
-from saccade.theory.condition import Condition, at_least, at_most
+from saccade.measures.fits import enlargement
+from saccade.theories.condition import Condition, at_least, at_most
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -19,9 +19,9 @@ from saccade.errors import InputError, shortened
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import PUBLISHED, THEORY, Claim
 from saccade.lab.relation import Between, Erratum, Value
-from saccade.observe.fits import Interval, furthest
-from saccade.theory.condition import Condition
-from saccade.theory.statement import Statement
+from saccade.measures.fits import Interval, furthest
+from saccade.theories.condition import Condition
+from saccade.theories.statement import Statement
 
 AFTER_TRIAL_RUNS = "after trial runs"
 

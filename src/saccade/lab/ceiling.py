@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from saccade.measures.fits import Interval, enlargement
 from saccade.numerals import numeral
-from saccade.observe.fits import Interval, enlargement
 
 MOST_TIMES = 100  # a size beyond this many times ours is not named
 

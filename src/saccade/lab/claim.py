@@ -17,10 +17,10 @@ import numpy as np
 from saccade.errors import InputError, shortened
 from saccade.lab.ceiling import Ceiling, too_small
 from saccade.lab.relation import Between, Erratum, Relation, Value, agrees, centre
+from saccade.measures.fits import Interval
 from saccade.numerals import numerals_in
-from saccade.observe.fits import Interval
-from saccade.theory.condition import Condition
-from saccade.theory.statement import Statement
+from saccade.theories.condition import Condition
+from saccade.theories.statement import Statement
 
 HOLDS, FAILS, UNMET, INCONCLUSIVE = "holds", "fails", "assumptions not met", "inconclusive"
 UNDECIDED = (UNMET, INCONCLUSIVE)  # neither confirmed nor refuted

@@ -11,15 +11,15 @@ from saccade.lab.claim import HOLDS, Claim
 from saccade.lab.formula import Formula
 from saccade.lab.relation import Erratum, centre
 from saccade.numerals import numeral, numerals_in
-from saccade.theory.papers import PAPERS
-from saccade.theory.statement import (
+from saccade.theories.papers import PAPERS
+from saccade.theories.statement import (
     ERRORS,
     MISREADINGS,
     NOT_REPRODUCED,
     Correction,
     Statement,
 )
-from saccade.theory.statements import DROPPED, MISPRINTS
+from saccade.theories.statements import DROPPED, MISPRINTS
 
 _ERRATA = (
     "# Errata\n\nSuspected errors in three papers. Each entry has the printed form, the corrected "

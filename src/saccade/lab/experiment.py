@@ -32,21 +32,21 @@ import numpy as np
 import tyro
 import xarray as xr
 
-from saccade.dynamics.workers import workers
+from saccade.engines.workers import workers
 from saccade.errors import InputError, shortened
 from saccade.lab.case import Case
 from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Claim
 from saccade.lab.film import Film, made_film
-from saccade.lab.panel import Panel, specs, table_rows
 from saccade.lab.relation import centre
 from saccade.lab.settings import check_settings
 from saccade.numerals import numerals_in
+from saccade.panels import Panel, specs, table_rows
 from saccade.processes import in_processes
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
 from saccade.records.store import save_record
 from saccade.records.writing import write_csv
-from saccade.theory.condition import Condition
+from saccade.theories.condition import Condition
 
 Progress: TypeAlias = Callable[[float], None]
 Piece: TypeAlias = tuple[dict[str, Any], xr.DataArray]  # an array, and its place on further axes

@@ -68,7 +68,7 @@ def _row(claim: Claim) -> str:
 
 def picture(folder: Path) -> Figure:
     """The first panel of a result, small; alone it has no number."""
-    panel = read_json(folder / "panels.json")[0][0]
+    panel = read_json(folder / "panels.json", [list])[0][0]
     return draw_panels(
         [[panel | {"title": re.sub(r"^\d+\. ", "", panel["title"])}]], _WIDTH, _HEIGHT
     )

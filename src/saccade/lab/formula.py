@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from saccade.lab.case import correction
 from saccade.lab.relation import Erratum
-from saccade.theory.statement import Statement
+from saccade.theories.statement import Statement
 
 
 @dataclass(frozen=True)

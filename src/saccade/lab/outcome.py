@@ -15,7 +15,7 @@ from rich.markup import escape
 from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Claim
 from saccade.records.claim_counts import tally
 from saccade.records.json_files import parsed_json
-from saccade.theory import condition as conditions
+from saccade.theories import condition as conditions
 
 
 @dataclass(frozen=True)

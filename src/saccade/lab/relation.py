@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from saccade.measures.fits import Interval
 from saccade.numerals import numeral
-from saccade.observe.fits import Interval
 
 Value: TypeAlias = float | Interval
 

@@ -5,3 +5,7 @@ The page needs neither: `index.html` opens from disk. The engine is plain JavaSc
 file; `scan_and_snap.js`, `focus_and_dilution.js` and `theory.js` say at their top what they offer
 and which files they need.
 """
+
+from saccade.lazy import attach
+
+__getattr__, __all__ = attach(__name__)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_choice
-from saccade.laboratory import flow, reduced_flow
-from saccade.model.embedded import Embedded
+from saccade.models.embedded import Embedded
 from saccade.playground.stories import stories
 from saccade.records.writing import whole_file
 from saccade.report.pace import pace
-from saccade.theory.scan_and_snap import snap_time
+from saccade.runs import flow, reduced_flow
+from saccade.theories.scan_and_snap import snap_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

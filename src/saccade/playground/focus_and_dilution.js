@@ -6,7 +6,7 @@
  *   WQ' = -eta_A s W0^T dPhi W0 WK,   WK' = -eta_A s W0^T dPhi^T W0 WQ.
  *
  * The chain repeats its token with chance `stay`, and otherwise draws from the stationary law pi. The equations are those of
- * the Python engine (model/embedded.py, dynamics/flow.py), in float64; tests/playground compares the two.
+ * the Python engine (models/embedded.py, engines/flow.py), in float64; tests/playground compares the two.
  *
  * Needs, loaded before: settings_checks.js, linear_algebra.js, random_numbers.js, integrate.js, descent.js, embedded_model.js;
  * and for long runs, ten times as fast with them: stiff_step.js, embedded_curvature.js.

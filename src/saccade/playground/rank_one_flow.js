@@ -6,7 +6,7 @@
  *   gamma_j' = -eta sum_i e_i A_ij [1 + kappa gamma_i (gamma_j - h_i)] - eta kappa e_j v_j,   beta' = -eta sum_i pi_i h_i G_i,
  *   l_q' = -eta_A s l_k sum_i e_i gamma_i v_i,   l_k' likewise with l_q.
  *
- * As in theory/focus_and_dilution/rank_one.py and model/rank_one.py. After the second direction of the embedding has
+ * As in theories/focus_and_dilution/rank_one.py and models/rank_one.py. After the second direction of the embedding has
  * opened it is no guide. State: gamma, beta, l_q, l_k.
  */
 const RankOneFlow = (() => {

@@ -3,7 +3,7 @@
  *   w_n' = eta_Y P(n) (e_n - softmax(w_n)),   z_m' as in scan_and_snap.js with g_n = F (F^T F)^-1 W (e_n - alpha_n).
  *
  * By symmetry the logits of a class take two values, its own next token's and any other token's; the state is these two for
- * each class, then Z. As in the Python engine attention moves with P(n) for each class, as training does (dynamics/flow.py).
+ * each class, then Z. As in the Python engine attention moves with P(n) for each class, as training does (engines/flow.py).
  */
 const ReducedFlow = (() => {
   "use strict";

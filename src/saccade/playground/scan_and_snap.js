@@ -3,7 +3,7 @@
  *   c_n = P(l|n) e^z normalised, f_n = c_n / |c_n|, alpha_n = softmax(Y^T f_n), g_n = Y (e_n - alpha_n),
  *   Y' = eta_Y sum_n P(n) f_n (e_n - alpha_n)^T,   z_m' = eta_Z sum_{n of query m} P(n) f_n o (g_n - f_n (f_n . g_n)).
  *
- * The equations are those of the Python engine (model/pairwise.py, dynamics/flow.py), in float64; tests/playground compares the
+ * The equations are those of the Python engine (models/pairwise.py, engines/flow.py), in float64; tests/playground compares the
  * two. Rows of tokens that no class shows never move and are left out; from a zero start the columns of tokens that are
  * never predicted stay equal, and one stands for all of them.
  *

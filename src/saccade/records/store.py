@@ -64,7 +64,7 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
     told = claims if isinstance(claims, str) or not isinstance(claims, Iterable) else list(claims)
     if not isinstance(told, list) or not all(hasattr(claim, "as_dict") for claim in told):
         raise InputError(
-            f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}."
+            f"`claims` must list claims, such as those that a `saccade.lab.Case` makes; got {shortened(told)}."
         )
     _check_names(record)
     with sealed_folder(Path(path)) as folder:

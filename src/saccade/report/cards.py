@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from html import escape
 
+from saccade.measures.timeline import is_watched
 from saccade.records.claim_counts import tally
-from saccade.records.when import is_watched
 from saccade.report.claims_table import KINDS, kind_of
 from saccade.report.sources import Result
 

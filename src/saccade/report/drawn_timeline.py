@@ -13,7 +13,7 @@ from saccade.report.style import Powers, categorical
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# By the place of a state in `STATES` of records/when.py, as in web/chart_timeline.js.
+# By the place of a state in `STATES` of measures/timeline.py, as in web/chart_timeline.js.
 COLOURS = (
     "#e4e4e4",
     "#b5b5b5",

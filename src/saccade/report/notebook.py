@@ -1,5 +1,5 @@
 """Records show themselves in notebooks: `record.saccade` if made or loaded by Saccade's names,
-`saccade.show(record)` at any time.
+`saccade.report.show(record)` at any time.
 
     record.saccade                            the record's page, in the cell
     record.saccade.figure("loss", seed=3)     one figure of that page, drawn by Matplotlib
@@ -24,7 +24,7 @@ from saccade.errors import checked_choice, checked_count, checked_kind
 from saccade.records.json_files import parsed_json
 from saccade.records.step_losses import step_losses
 from saccade.records.writing import write_html
-from saccade.theory.condition import Condition
+from saccade.theories.condition import Condition
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

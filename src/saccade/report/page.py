@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
+from saccade.measures.timeline import is_watched
 from saccade.numerals import numerals_in
 from saccade.records.json_files import regular_file
-from saccade.records.when import is_watched
 from saccade.records.writing import write_html
 from saccade.report.cards import cards, menu
 from saccade.report.claims_table import claims_of

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.records.events import Event, stage_bands
+from saccade.measures.event import Event, stage_bands
+from saccade.measures.timeline import freezing_steps, is_watched
 from saccade.records.json_files import json_ready
-from saccade.records.when import freezing_steps, is_watched
 from saccade.report.maps import text_map
 from saccade.report.pace import pace
 from saccade.report.packing import Packed, packed, packed_text, packed_times

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
+from saccade.measures.timeline import is_watched
 from saccade.records.checksums import content, damaged_files, listed
 from saccade.records.json_files import MisfitError, misfit, parsed_json
 from saccade.records.observation_log import OBSERVATIONS, watched, watched_damage
 from saccade.records.store import CLAIMS, load_record
-from saccade.records.when import is_watched
 from saccade.records.writing import CHECKSUMS, recover
 from saccade.report.timeline import shown_timelines
 

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError, checked_choice
+from saccade.measures.timeline import is_watched
 from saccade.numerals import numeral, numerals_in
-from saccade.records.when import is_watched
 from saccade.report.packing import time_scale
 from saccade.report.roles import COMMON, KEY, by_class, law_of, token_names
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from saccade.later import xr
-from saccade.records.layer_names import short_names
+from saccade.measures.layer_names import short_names
+from saccade.measures.timeline import FROZEN, freezing_steps
 from saccade.records.step_losses import step_losses
-from saccade.records.when import FROZEN, freezing_steps
 from saccade.report.packing import time_scale
 from saccade.report.specs import Figure, figure_of, labels_of, scale_of, sentence
 

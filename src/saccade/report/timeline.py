@@ -1,7 +1,7 @@
 """Every head of a watched model over time as a panel: a row each, coloured by what it does, pale
 once it is frozen.
 
-What it shows, and from which numbers, is in `records/when.py`; the page draws it
+What it shows, and from which numbers, is in `measures/timeline.py`; the page draws it
 (`web/chart_timeline.js`), and for print `drawn_timeline.py`.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.records.when import NAMED, PLACE_NAMES, STATES, Timeline, when
+from saccade.measures.timeline import NAMED, PLACE_NAMES, STATES, Timeline, timeline
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,7 +23,7 @@ LEGEND = (
     "attention would give), pale once it is frozen; a bar marks when it took its place. The axis is logarithmic, step 0 first."
 )
 _TITLE = "What heads do, and since when"
-_MOST_SENTENCES = 12  # on the page; `saccade.when(record)` has all
+_MOST_SENTENCES = 12  # on the page; `saccade.timeline(record)` has all
 _MOST_OF_RUNS = (
     4  # before the ends of several runs that are compared; below, each run has its own page
 )
@@ -33,7 +33,7 @@ def shown_timelines(
     *records: xr.Dataset, names: Sequence[str] = ("",)
 ) -> tuple[list[list[dict[str, Any]]], str]:
     """Rows of panels, one for each run with one axis for all, and what they show in words."""
-    timelines = [when(record) for record in records]
+    timelines = [timeline(record) for record in records]
     span = {
         "label": "step",
         "min": min(timeline.steps[0] for timeline in timelines),
@@ -62,7 +62,7 @@ def _shortened(sentences: Sequence[str], most: int) -> Sequence[str]:
         return sentences
     return [
         *sentences[:most],
-        f"… and {left} more sentences: print(saccade.when(record)).",
+        f"… and {left} more sentences: print(saccade.timeline(record)).",
         *sentences[-2:],
     ]
 

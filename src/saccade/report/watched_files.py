@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from saccade.measures.timeline import is_watched
 from saccade.records.checksums import seal
 from saccade.records.json_files import json_ready, parsed_json, write_json
-from saccade.records.when import is_watched
 from saccade.report.page import write_page
 from saccade.report.sources import Result, heading_of
 from saccade.report.timeline import shown_timelines

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
-from saccade.model.system import System
+from saccade.models.system import System
 from saccade.processes import cores
 from saccade.records.checksums import check_unclaimed
 from saccade.sweeps.asked import FILE, Asked

@@ -29,7 +29,7 @@ import numpy as np
 from saccade.errors import InputError, shortened
 from saccade.identity import computation, digest, distributions, is_installed, library_version
 from saccade.later import jax
-from saccade.model.system import System
+from saccade.models.system import System
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 _WITH_RULES, _RULES = (

@@ -20,14 +20,14 @@ from typing import Any
 
 import xarray as xr
 
-from saccade.dynamics.flow import shared_times
+from saccade.engines.flow import shared_times
 from saccade.errors import InputError, is_list_like, shortened
-from saccade.laboratory import flow, train
-from saccade.model.system import System
+from saccade.models.system import System
 from saccade.records.checksums import check_unclaimed, content, listed
 from saccade.records.json_files import parsed_json
 from saccade.records.store import load_record, save_record
 from saccade.records.writing import lock_of, make_folder
+from saccade.runs import flow, train
 from saccade.sweeps.asked import check_held
 from saccade.sweeps.gathering import RESULTS, write_dataset
 from saccade.sweeps.system_identity import system_identity

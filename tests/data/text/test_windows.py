@@ -96,14 +96,14 @@ def test_more_windows_than_the_text_has_are_refused(text):
 
 def test_endless_contexts_of_classes_are_the_classes():
     classes = saccade.SequenceClasses.syn_small()
-    windows = saccade.Windows.of_classes(classes, n_context=math.inf)
+    windows = saccade.data.Windows.of_classes(classes, n_context=math.inf)
     np.testing.assert_array_equal(windows.counts.toarray(), classes.token_prob)
     np.testing.assert_array_equal(windows.weight, classes.class_weight)
 
 
 def test_drawn_contexts_have_their_length_and_the_law_of_their_class():
     classes = saccade.SequenceClasses.syn_small()
-    windows = saccade.Windows.of_classes(classes, n_context=13, n_windows=20_000)
+    windows = saccade.data.Windows.of_classes(classes, n_context=13, n_windows=20_000)
     assert set(windows.counts.sum(axis=1)) == {13}
     for n in range(classes.n_classes):
         mine = windows.next_token == classes.next_token[n]

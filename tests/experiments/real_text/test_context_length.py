@@ -18,7 +18,7 @@ from saccade.data.text.corpus import Corpus, corpus
 from saccade.errors import InputError
 from saccade.experiments import experiment
 from saccade.experiments.real_text import finite_contexts as finite
-from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients
+from saccade.models.pairwise import Pairwise, Parameters, Rows, forward, gradients
 
 LONGEST = 29
 

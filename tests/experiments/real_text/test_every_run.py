@@ -8,7 +8,7 @@ import pytest
 from saccade.experiments.real_text.every_run import every_run
 from saccade.lab.case import Case
 from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE
-from saccade.theory.questions import DEPTH
+from saccade.theories.questions import DEPTH
 
 
 @pytest.mark.parametrize(

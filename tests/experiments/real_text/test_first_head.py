@@ -32,7 +32,7 @@ def test_a_task_in_the_stack_forecasts_and_opens_as_it_would_alone():
         descent.zero_grad()
         first_head.loss(model, batch).backward()
         descent.step()
-    alone = saccade.attention_drive(model, first_head.loss, batch)
+    alone = saccade.watching.attention_drive(model, first_head.loss, batch)
     assert alone.first(0.5)[1] == found["forecast_first"]
     forecast = alone.wait(0.5)[0, int(found["first"])]
     assert forecast == pytest.approx(found["forecast_wait"], rel=1e-6)

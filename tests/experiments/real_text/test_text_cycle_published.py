@@ -9,22 +9,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from saccade.dynamics.training import train_text
+from saccade.model.transformer_config import TransformerConfig
 
 from saccade.data.text.corpus import corpus
 from saccade.data.text.sources import found_source
-from saccade.dynamics.training import train_text
+from saccade.experiments import experiment
 from saccade.experiments.real_text import text_cycle_published as published
 from saccade.experiments.real_text.text_cycle_published import (
-    _in_order,
+    in_order,
     looked_at,
     readings_of,
     seen_phases,
     shrinking,
 )
-from saccade.experiments.real_text.text_cycle_runs import lacking, spelt
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe import events
-from tests.experiments.default_runs import record_of
+from saccade.experiments.real_text.text_cycle_runs import lacking, measures, spelt
 
 DILUTED, FREQUENT, RARE = [0.3, 0.3, 0.4], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]
 
@@ -52,13 +51,13 @@ def passing(*rows):
 )
 def test_phases_are_counted_in_their_order(rows, n_seen):
     attention = passing(*rows)
-    assert seen_phases(np.arange(len(attention)), attention, own=2) == n_seen
+    assert seen_phases(np.arange(len(attention)), attention) == n_seen
 
 
 @pytest.mark.parametrize(("named", "n_seen"), [(None, 3), (0, 3), (1, 1)])
 def test_phase_two_is_on_the_word_that_the_paper_names(named, n_seen):
     attention = passing(DILUTED, FREQUENT, DILUTED, FREQUENT)
-    assert seen_phases(np.arange(len(attention)), attention, own=2, named=named) == n_seen
+    assert seen_phases(np.arange(len(attention)), attention, named=named) == n_seen
 
 
 def test_the_word_of_each_phase_is_told():
@@ -84,17 +83,13 @@ def test_batch_windows_and_vocabulary_are_varied_with_the_tokens_that_have_the_p
     [([3, 5, 8], 3), ([3, 5, np.nan], 2), ([3, 2, 8], 1), ([np.nan, 5, 8], 0), ([3, 5, 4], 2)],
 )
 def test_stages_count_only_after_those_before_them(times, n_seen):
-    assert _in_order(np.array(times)) == n_seen
+    assert in_order(times) == n_seen
 
 
 def test_words_that_get_shorter_are_counted_without_the_longest():
     time = np.linspace(0, 1, 20)[:, None]
-    norms = np.hstack([1 + 2 * time, 1 - 0.5 * time, 1 - 0.05 * time, np.full((20, 1), np.nan)])
+    norms = np.hstack([1 + 2 * time, 1 - 0.5 * time, 1 - 0.05 * time])
     assert shrinking(norms) == 0.5
-
-
-def test_stages_have_names_that_the_event_detector_gives():
-    assert all(f"`{stage}`" in events.__doc__ for stage in published.STAGES)
 
 
 @pytest.fixture(scope="module")
@@ -121,57 +116,19 @@ def test_words_are_spelt_as_the_vocabulary_has_them_and_missing_ones_are_named(s
     assert lacking("sotu", asked[:2], spelt(words, asked[:2])) == ""
 
 
-@pytest.fixture(scope="module")
-def tiny(speeches):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.processes.cores", lambda: 1)
-        patch.setitem(published.PROBES, speeches, ("the", "nation", " "))
-        patch.setitem(published.READ_AS, speeches, published.BYTE_PAIRS)
-        yield record_of("text-cycle-published", texts=(speeches,), width=8, epochs=1e-4, seeds=2)
-
-
-def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny, speeches):
-    whole = published._whole(tiny, speeches)
-    assert whole == [name for name in published.READINGS if name != "words"]
-    claims = list(published.EXPERIMENT.claims(tiny))
-    (four,) = (claim for claim in claims if "four phases" in claim.title)
-    assert four.case["of"] == "all 4 readings"
-    assert four.relation.among == 4 * 2  # every run of every reading
-    three = [claim for claim in claims if claim.title == published.THREE]
-    assert [claim.case["reading"] for claim in three] == [
-        published._reading(tiny, speeches, name) for name in whole
-    ]
-    assert three[1].case["reading"].startswith("4000 byte pairs, batch 25, windows of 20, ")
-    assert {claim.sentence.partition("Seen: ")[2] for claim in three} == {
-        "diluted."
-    }  # nothing has moved yet
-    assert not [claim.label for claim in three if "seen" in claim.case or "→" in claim.label]
-    says = {
-        claim.case["vocabulary"]: claim.says
-        for claim in published.EXPERIMENT.claims(tiny)
-        if "is a token" in claim.label
-    }
-    assert says["2000 words"].startswith("1 exception among 3")
-    assert says["4000 byte pairs"].startswith("0 exceptions among 3")
-    assert (
-        "2000 words: 1 of the 3 words of the probe are not in the vocabulary"
-        in published.EXPERIMENT.caption_of(tiny)
-    )
-
-
-def test_a_word_that_is_no_token_has_no_attention_and_no_length(tiny):
-    words, pairs = (tiny.isel(text=0).sel(reading=reading) for reading in ("words", "byte pairs"))
-    assert np.isnan(words.probe_norm[..., 2]).all()
-    assert np.isnan(words.probe_attention[..., 2, :]).all()
-    np.testing.assert_allclose(
-        words.probe_attention[..., 0, :].sum("probe_key", skipna=True).isel(look=0), 1
-    )
-    assert np.isfinite(pairs.probe_attention.isel(look=0)[..., :3, :3]).all()
-    attention, own = published._query(pairs.isel(seed=0))
-    np.testing.assert_array_equal(
-        attention, pairs.isel(seed=0).probe_attention[: len(attention), 2, :3]
-    )
-    assert own == 2
+def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(speeches, monkeypatch):
+    monkeypatch.setattr("saccade.processes.cores", lambda: 1)
+    monkeypatch.setitem(published.PROBES, speeches, ("the", "nation", " "))
+    monkeypatch.setitem(published.READ_AS, speeches, published.BYTE_PAIRS)
+    asked = experiment("text-cycle-published")
+    found = asked.run(asked.settings(texts=(speeches,), width=8, epochs=1e-4, seeds=2))
+    of = {claim.title: claim.case["of"] for claim in found.claims}
+    title, _ = published.TITLES["phases"]
+    assert of[title] == "all 4 readings"
+    (claim,) = (claim for claim in found.claims if claim.title == title)
+    assert claim.relation.among == 4 * 2  # every run of every reading that has the words
+    (left_out,) = found.left_out
+    assert "2000 words: 1 of the 3 words of the probe are not in the vocabulary" in left_out
 
 
 def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_gives(speeches):
@@ -182,9 +139,13 @@ def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_g
     starts = np.random.default_rng(1).integers(len(text.valid) - 7, size=60)
     windows = text.valid[starts[:, None] + np.arange(7)].astype(np.intp)
     probe = np.array([0, 5, 11])
-    measures = published.PublishedMeasures(
-        text.frequencies, text.bigrams / text.bigrams.sum(), np.array([0, 3]), probe, windows
-    )
+    seen = {
+        "frequencies": text.frequencies,
+        "pairs": text.bigrams / text.bigrams.sum(),
+        "queries": np.array([0, 3]),
+        "probe": probe,
+        "windows": windows,
+    }
 
     def both(model, step):
         with torch.no_grad():
@@ -197,12 +158,12 @@ def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_g
         norms = [
             np.sqrt(sum(float(x) ** 2 for x in model.embedding.weight[token])) for token in probe
         ]
-        return measures(model, step) | {
+        return measures(model, **seen) | {
             "own_by_hand": np.mean(np.array(own) > 0.75),
             "norm_by_hand": ("probe_query", norms),
         }
 
-    seen = train_text(
+    run = train_text(
         text,
         model=TransformerConfig.focus_and_dilution(37, 16, 1 / 16, False),
         steps=600,
@@ -216,7 +177,7 @@ def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_g
         watch=False,
         evaluate=0,
     )
-    np.testing.assert_array_equal(seen.own, seen.own_by_hand)
-    assert seen.own.values[0] < 0.2 < seen.own.values.max() < 0.98
-    np.testing.assert_allclose(seen.probe_norm, seen.norm_by_hand, rtol=1e-6)
-    assert np.ptp(seen.probe_norm.values) > 0.5
+    np.testing.assert_array_equal(run.own, run.own_by_hand)
+    assert run.own.values[0] < 0.2 < run.own.values.max() < 0.98
+    np.testing.assert_allclose(run.probe_norm, run.norm_by_hand, rtol=1e-6)
+    assert np.ptp(run.probe_norm.values) > 0.5

@@ -15,13 +15,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 from saccade.data.text.corpus import corpus  # noqa: E402
-from saccade.dynamics.randomness import Purpose, generator  # noqa: E402
-from saccade.dynamics.training_batches import fixed_windows  # noqa: E402
+from saccade.engines.randomness import Purpose, generator  # noqa: E402
+from saccade.engines.text_batches import fixed_windows  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.experiments import experiment  # noqa: E402
 from saccade.experiments.real_text import text_entropy as asked  # noqa: E402
 from saccade.lab.claim import INCONCLUSIVE, UNMET  # noqa: E402
-from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
+from saccade.models.transformer import Transformer, TransformerConfig  # noqa: E402
 
 PLACE = ("sotu", 97, 5, False)
 MODEL = TransformerConfig.wikitext(97)

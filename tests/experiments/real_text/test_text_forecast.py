@@ -15,9 +15,9 @@ from saccade.experiments.real_text import forecast_stages as stages
 from saccade.experiments.real_text import text_forecast as asked
 from saccade.experiments.real_text.token_fates import mean_correlation
 from saccade.experiments.real_text.token_groups import Text
-from saccade.model.embedded import composite, population_loss
-from saccade.model.transformer import Transformer
-from saccade.model.transformer_config import TransformerConfig
+from saccade.models.embedded import composite, population_loss
+from saccade.models.transformer import Transformer
+from saccade.models.transformer_config import TransformerConfig
 
 
 def test_the_interval_of_pairs_is_twice_as_wide_as_if_pairs_were_independent():

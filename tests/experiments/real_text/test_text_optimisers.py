@@ -12,8 +12,8 @@ from saccade.experiments.real_text.text_fates import text_fates
 from saccade.experiments.real_text.token_fates import same_gains
 from saccade.experiments.real_text.token_groups import Text, TokenGroups
 from saccade.experiments.real_text.token_scores import place_scores
-from saccade.model.transformer import Transformer
-from saccade.model.transformer_config import TransformerConfig
+from saccade.models.transformer import Transformer
+from saccade.models.transformer_config import TransformerConfig
 
 RATES = {"lr_decoder": 10.0, "lr_attention": 1.0}
 TEXT = Text("sotu", 199, 3, 11)

@@ -11,7 +11,7 @@ from scipy import stats
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text.token_groups import N_NEXT, STRATUM, Text, TokenGroups
-from saccade.observe.fits import separation
+from saccade.measures.fits import separation
 
 N_TOKENS = 211
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from saccade.experiments.real_text.token_scores import head_scores, mean_attention, place_scores
-from saccade.model.transformer import Transformer, TransformerConfig
-from saccade.model.transformer_config import POSITIONS
+from saccade.models.transformer import Transformer, TransformerConfig
+from saccade.models.transformer_config import POSITIONS
 
 N_VOCAB, WINDOW, QUERIES = 13, 5, [2, 7, 11]
 

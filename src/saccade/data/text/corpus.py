@@ -162,7 +162,7 @@ class Corpus:
         `MarkovChain.from_tokens` of the words.
 
         Its law is the share of the tokens. The sign of the Focus-and-Dilution rate follows from
-        both: `saccade.theory.focus_and_dilution.focus_rate(stationary=chain.stationary,
+        both: `saccade.theories.focus_and_dilution.focus_rate(stationary=chain.stationary,
         transition=chain.transition)`.
         """
         return chain_of_pairs(

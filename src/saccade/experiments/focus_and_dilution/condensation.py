@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import saccade
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.named_laws import (
@@ -29,15 +29,14 @@ from saccade.experiments.focus_and_dilution.named_laws import (
     lazy_chains,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines, family
 from saccade.lab.relation import centre
 from saccade.lab.settings import Range
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.observe.measures import singular_values, top_share
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_most
-from saccade.theory.focus_and_dilution.statements import (
+from saccade.measures import fits, singular_values, top_share
+from saccade.measures.fits import Array
+from saccade.panels import DASHES, POINTS, Line, Lines, family
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import at_most
+from saccade.theories.focus_and_dilution.statements import (
     ARRIVAL_FROM_THE_START,
     ATTENTION_AT_REST,
     CONDENSATION_FROM_THE_START,
@@ -84,7 +83,7 @@ def stage_one(
     over its size at the unigram point. The linear flow passes that point ten times over.
     """
     pi, norm = chain.stationary, theory.embedding_norm(stationary=chain.stationary)
-    mu_0, model = theory.condensation_rate(stationary=pi), saccade.Embedded(init_scale=scale)
+    mu_0, model = theory.condensation_rate(stationary=pi), saccade.models.Embedded(init_scale=scale)
     t1 = np.log(10 * norm / scale) / mu_0
     flowed = saccade.flow(chain, t1=t1, n_times=600, seeds=seeds, model=model)
     t, found = flowed.time.values, []

@@ -27,18 +27,17 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.film import Film
-from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Heat, Line, Lines
 from saccade.lab.settings import Range
-from saccade.model.embedded import invariants, weights_of
-from saccade.observe import fits
-from saccade.observe.events import CONDENSED, find_events
-from saccade.observe.fits import Array
-from saccade.observe.measures import singular_values, top_share
-from saccade.observe.observables import observables_of
-from saccade.records.events import Event, stage_bands
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import Condition, at_least, met
-from saccade.theory.focus_and_dilution.statements import (
+from saccade.measures import fits, singular_values, top_share
+from saccade.measures.event import Event, stage_bands
+from saccade.measures.events import CONDENSED, find_events
+from saccade.measures.fits import Array
+from saccade.measures.observables import observables_of
+from saccade.models.embedded import invariants, weights_of
+from saccade.panels import DASHES, LINE, POINTS, RINGS, Heat, Line, Lines
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import Condition, at_least, met
+from saccade.theories.focus_and_dilution.statements import (
     ATTENTION_RATE,
     CYCLE,
     FIG_2,
@@ -96,7 +95,7 @@ def cycle(
     chain = make.lazy(stationary, stay=stay) if stationary else make.zipf(6, stay=stay)
     parts = lab.each(["flow", "chains"])
     next(parts)
-    model = saccade.Embedded(d_model=d_model, init_scale=init_scale)
+    model = saccade.models.Embedded(d_model=d_model, init_scale=init_scale)
     run = saccade.flow(
         chain,
         t1=t1,
@@ -343,7 +342,7 @@ def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list
         chain,
         t1=60 / abs(stages.focus_rate(chain)),
         n_times=1000,
-        model=saccade.Embedded(init_scale=1e-3),
+        model=saccade.models.Embedded(init_scale=1e-3),
         rtol=1e-8,
         atol=1e-10,
     ).isel(seed=0)
@@ -365,7 +364,7 @@ def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list
     at = fits.reaching_time(t, queries, READ_AT)
 
     t1 = np.log(2 * half / SMALL) / theory.condensation_rate(stationary=pi)
-    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.Embedded(init_scale=SMALL))
+    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.models.Embedded(init_scale=SMALL))
     top = singular_values(run.embedding.values[0])[:, 0]
     path = stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400))
     rates = [

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import softmax
 
 import saccade
-from saccade.dynamics.next_direction import composite_gradient, next_direction
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
-from saccade.model.embedded import Weights
-from saccade.model.rank_one import RankOne
-from saccade.theory import focus_and_dilution as theory
+from saccade.models.embedded import Weights
+from saccade.models.next_direction import composite_gradient, next_direction
+from saccade.models.rank_one import RankOne
+from saccade.theories import focus_and_dilution as theory
 
 _FOLDS = 6.0  # times the predicted length of stages I and II: both pass, and what is left decays; Newton's method does the rest
 _UNMOVED = 1e-6  # of query times key: attention has not grown, and the point is the unigram saddle that the flow has yet to leave
@@ -29,7 +29,7 @@ def rank_one_point(chain: saccade.MarkovChain) -> RankOne:
     """The critical point that the rank-one flow from a small start comes to, past the unigram
     saddle.
     """
-    system = saccade.RankOneEmbedded(chain)
+    system = saccade.models.RankOneEmbedded(chain)
     focus = theory.focus_rate(stationary=chain.stationary, transition=chain.transition)
     if focus <= 0:
         raise InputError(

@@ -24,15 +24,15 @@ from saccade.experiments.focus_and_dilution.named_laws import (
     lazy_chains,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DOTS, LINE, Bars, Line, Lines
 from saccade.lab.settings import Range
-from saccade.model.embedded import Weights
-from saccade.model.rank_one import RankOne
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import met
-from saccade.theory.focus_and_dilution.statements import (
+from saccade.measures import fits
+from saccade.measures.fits import Array
+from saccade.models.embedded import Weights
+from saccade.models.rank_one import RankOne
+from saccade.panels import DOTS, LINE, Bars, Line, Lines
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import met
+from saccade.theories.focus_and_dilution.statements import (
     CONTRAST,
     PROPOSITION_3_6,
     THEOREM_3_7,

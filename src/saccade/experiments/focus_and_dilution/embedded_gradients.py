@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import saccade
-from saccade.model import embedded
-from saccade.model.embedded import Composite, Setting, Weights
-from saccade.theory import focus_and_dilution as theory
+from saccade.models import embedded
+from saccade.models.embedded import Composite, Setting, Weights
+from saccade.theories import focus_and_dilution as theory
 
 # The error of a central difference is at most about step^2 / 6 times the third derivative, plus
 # rounding, 1e-16 / step.

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import saccade
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, EqualLow, lazy_chains
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DOTS, POINTS, RINGS, Line, Lines, power_law
 from saccade.lab.relation import centre
-from saccade.model.embedded import weights_of
-from saccade.observe import fits
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import below
-from saccade.theory.focus_and_dilution.statements import (
+from saccade.measures import fits
+from saccade.models.embedded import weights_of
+from saccade.panels import DOTS, POINTS, RINGS, Line, Lines, power_law
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import below
+from saccade.theories.focus_and_dilution.statements import (
     ATTENTION_RATE,
     SIGN_RULE,
     THEOREM_3_5,

@@ -18,19 +18,19 @@ import jax
 import numpy as np
 
 import saccade
-from saccade.dynamics.randomness import Purpose, generator
+from saccade.engines.randomness import Purpose, generator
 from saccade.errors import checked_count, checked_list
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, lazy_chains, named_stays
 from saccade.experiments.focus_and_dilution.stage_fits import small_start
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, RINGS, Line, Lines
 from saccade.lab.relation import centre
-from saccade.model.embedded import composite
-from saccade.observe.fits import Array, Interval
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_least
-from saccade.theory.focus_and_dilution.statements import (
+from saccade.measures.fits import Array, Interval
+from saccade.models.embedded import composite
+from saccade.panels import DASHES, POINTS, RINGS, Line, Lines
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import at_least
+from saccade.theories.focus_and_dilution.statements import (
     CONTEXT_RATE,
     FINITE_CONTEXTS,
     PROPOSITION_2_3,

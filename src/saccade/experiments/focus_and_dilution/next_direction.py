@@ -20,15 +20,15 @@ from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.degenerate_points import rank_one_point, transverse_rate
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.model.embedded import Weights, weights_of
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_most, below
-from saccade.theory.focus_and_dilution.stage_four import ESCAPE_TIME
-from saccade.theory.focus_and_dilution.statements import NEXT_DIRECTION
+from saccade.measures import fits
+from saccade.measures.fits import Array
+from saccade.models.embedded import Weights, weights_of
+from saccade.panels import DASHES, POINTS, Line, Lines
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import at_most, below
+from saccade.theories.focus_and_dilution.stage_four import ESCAPE_TIME
+from saccade.theories.focus_and_dilution.statements import NEXT_DIRECTION
 
 CLOSE = 0.999  # least cosine of a new direction with the singular vectors of B
 # Singular value, over the largest, at which a new direction is compared: small enough not to act
@@ -107,7 +107,7 @@ class Escape(NamedTuple):
 def escape(
     chain: saccade.MarkovChain, init_scale: float, seed: int, t1: float, n_times: int = N_STALL
 ) -> Escape:
-    model = saccade.Embedded(init_scale=init_scale)
+    model = saccade.models.Embedded(init_scale=init_scale)
     run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[seed]).isel(seed=0)
     values, time = np.linalg.svd(run.embedding.values, compute_uv=False), run.time.values
     ratio, left = values[:, 1] / values[:, 0], np.inf
@@ -161,7 +161,9 @@ def next_direction(
     resting = list[Opening]()
     for law, chain in lab.each(chains.items()):
         # with room for all directions, and one more
-        system = saccade.Embedded(chain, d_model=max(8, chain.n_vocab), init_scale=init_scale)
+        system = saccade.models.Embedded(
+            chain, d_model=max(8, chain.n_vocab), init_scale=init_scale
+        )
         run = saccade.flow(system, t1=t1, n_times=n_times, seeds=[seed], on_progress=lab.progress)
         run = run.isel(seed=0)
         time, weights = run.time.values, weights_of(run)

@@ -22,16 +22,16 @@ import xarray as xr
 
 import saccade
 from saccade.data.markov_presets import PAPER_LAW
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import Line, Lines, over_seeds
 from saccade.lab.settings import Range
-from saccade.model.embedded import Weights, weights_of
-from saccade.observe.fits import Array, first_time, furthest
-from saccade.observe.measures import class_attention, cosines, singular_values
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_least, met
-from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, ADAM_WITHOUT_NOISE, FIG_2
+from saccade.measures import class_attention, cosines, singular_values
+from saccade.measures.fits import Array, first_time, furthest
+from saccade.models.embedded import Weights, weights_of
+from saccade.panels import Line, Lines, over_seeds
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import at_least, met
+from saccade.theories.focus_and_dilution.statements import ADAM_FOCUS, ADAM_WITHOUT_NOISE, FIG_2
 
 EVERY = 10  # updates between states that are kept
 SHORT = 700  # updates with other readings of the settings
@@ -107,7 +107,7 @@ def published_run(
             sequences=sequences,
             seeds=seeds,
             save=list(range(0, steps + 1, EVERY)),
-            model=saccade.Embedded(**options),
+            model=saccade.models.Embedded(**options),
             on_progress=lab.progress,
         )
         return xr.concat([observed(run.sel(seed=one), share) for one in seeds], "seed")
@@ -232,7 +232,7 @@ def published_run(
             lr_attention=1e-3,
             seeds=noise_seeds,
             save=np.unique(np.linspace(0, noise_steps, saves + 1).astype(int)).tolist(),
-            model=saccade.Embedded(init_scale=size),
+            model=saccade.models.Embedded(init_scale=size),
             on_progress=lab.progress,
             **options,
         )
@@ -241,7 +241,11 @@ def published_run(
         lab.keep("least_attention", joint, regime=name)
     noisy, still, sensitive, larger = by_regime.values()
     flow = saccade.flow(
-        chain, t1=2000.0, model=saccade.Embedded(init_scale=1e-3), keep=("attention",), n_times=500
+        chain,
+        t1=2000.0,
+        model=saccade.models.Embedded(init_scale=1e-3),
+        keep=("attention",),
+        n_times=500,
     )
     flowed = flow.attention.values[0, :, :, 0].min(axis=1).max()
     ours = at_least("noise_steps", noise_steps, 2 * LONG)

@@ -17,19 +17,19 @@ import jax.numpy as jnp
 import numpy as np
 
 import saccade
-from saccade.dynamics.linear_validity import linear_validity
-from saccade.dynamics.randomness import Purpose, generator
+from saccade.engines.linear_validity import linear_validity
+from saccade.engines.randomness import Purpose, generator
 from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.named_laws import FORMS, lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import RINGS, Line, Lines, power_law
-from saccade.model.embedded import Weights, velocity
-from saccade.observe import fits
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import Condition, above, at_least, at_most, met
-from saccade.theory.focus_and_dilution.statements import LEMMA_3_1, LINEAR_FLOW_ERROR
+from saccade.measures import fits
+from saccade.models.embedded import Weights, velocity
+from saccade.panels import RINGS, Line, Lines, power_law
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import Condition, above, at_least, at_most, met
+from saccade.theories.focus_and_dilution.statements import LEMMA_3_1, LINEAR_FLOW_ERROR
 
 # powers of the displacement in the error of the linear flow
 ORDERS = {"origin": 3, "unigram point": 2}
@@ -156,7 +156,7 @@ def saddle(
     runs = {point: list[tuple[list[float], list[float]]]() for point in ORDERS}
     for law, chain in lab.each(lazy_chains(laws, stays).items()):
         weights = generator(seed, Purpose.INITIALISATION)
-        drawn = saccade.Embedded(init_scale=1.0).initial(chain.n_vocab, weights)
+        drawn = saccade.models.Embedded(init_scale=1.0).initial(chain.n_vocab, weights)
         for point, order in ORDERS.items():
             runs[point].append(departure(chain, point, sizes, drawn))
             errors = runs[point][-1][0]

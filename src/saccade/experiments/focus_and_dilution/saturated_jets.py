@@ -15,10 +15,10 @@ from jax import Array as Traced
 
 import saccade
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
-from saccade.model import embedded, saturated
-from saccade.model.embedded import Composite, Setting, Weights
-from saccade.observe.fits import Array
-from saccade.theory import focus_and_dilution as theory
+from saccade.measures.fits import Array
+from saccade.models import embedded, saturated
+from saccade.models.embedded import Composite, Setting, Weights
+from saccade.theories import focus_and_dilution as theory
 
 
 class Triple(NamedTuple):

@@ -19,14 +19,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
-from saccade.dynamics.flat_flow import integrate
-from saccade.dynamics.randomness import Purpose, generator
+from saccade.engines.flat_flow import integrate
+from saccade.engines.randomness import Purpose, generator
 from saccade.errors import InputError
 from saccade.lab.experiment import silent
-from saccade.model.embedded import Weights, weights_of
-from saccade.observe.fits import Array, between, first_index
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import Condition
+from saccade.measures.fits import Array, between, first_index
+from saccade.models.embedded import Weights, weights_of
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import Condition
 
 T = TypeVar("T")
 ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
@@ -72,7 +72,7 @@ def near_unigram(chain: saccade.MarkovChain, size: float, seed: int) -> Weights:
     """The unigram point with query and key entries drawn from N(0, size^2), so that neither sign of
     attention is favoured.
     """
-    model = saccade.Embedded(init_scale=size)
+    model = saccade.models.Embedded(init_scale=size)
     drawn = model.initial(chain.n_vocab, generator(seed, Purpose.INITIALISATION))
     direction = np.eye(model.d_model)[0]
     point = theory.unigram_weights(
@@ -103,7 +103,7 @@ def flow_from_random(
         1 / abs(focus_rate(chain)) + 1 / theory.condensation_rate(stationary=chain.stationary)
     )
     return saccade.flow(
-        chain, t1=t1, n_times=n_times, seeds=[seed], model=saccade.Embedded(init_scale=scale)
+        chain, t1=t1, n_times=n_times, seeds=[seed], model=saccade.models.Embedded(init_scale=scale)
     ).isel(seed=0)
 
 
@@ -140,7 +140,7 @@ def accurate_flow(
     """The flow at given times, with tolerances that suit a start of this size; for arrivals and
     orders that are read to many digits.
     """
-    model = saccade.Embedded(chain, d_model=start.query.shape[0], d_key=start.query.shape[1])
+    model = saccade.models.Embedded(chain, d_model=start.query.shape[0], d_key=start.query.shape[1])
     found = integrate(
         model.equations(),
         start,
@@ -156,7 +156,7 @@ def accurate_flow(
 
 
 def small_start(n_vocab: int, scale: float, seed: int, width: int) -> Weights:
-    model = saccade.Embedded(init_scale=scale, d_model=width, d_key=width)
+    model = saccade.models.Embedded(init_scale=scale, d_model=width, d_key=width)
     return model.initial(n_vocab, generator(seed, Purpose.INITIALISATION))
 
 

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import saccade
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, RINGS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import above, below
-from saccade.theory.focus_and_dilution.stage_four import (
+from saccade.measures import fits
+from saccade.measures.fits import Array
+from saccade.panels import DASHES, RINGS, Line, Lines
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import above, below
+from saccade.theories.focus_and_dilution.stage_four import (
     CRITICAL_STAY,
     ESCAPE_TIME,
     PROPOSITION_3_8,
@@ -57,7 +57,7 @@ class Separation(NamedTuple):
 
 
 def separation(
-    chain: saccade.MarkovChain, model: saccade.Embedded, seed: int, t1: float, n_times: int
+    chain: saccade.MarkovChain, model: saccade.models.Embedded, seed: int, t1: float, n_times: int
 ) -> Separation:
     # Half evenly spaced: rare tokens separate within a few units of time, long after the start.
     even = np.linspace(t1 / n_times, t1, n_times // 2)
@@ -116,7 +116,7 @@ def symmetric_escape(
     """Can exactly equal rare tokens separate?"""
     if len({len(n_vocabs), len(highs), len(stays)}) > 1:
         raise InputError("`n_vocabs`, `highs` and `stays` must have one value for each flow.")
-    model, numbers = saccade.Embedded(init_scale=init_scale), checked_seeds(seeds)
+    model, numbers = saccade.models.Embedded(init_scale=init_scale), checked_seeds(seeds)
     curves, grown, early, held = list[Line](), list[float](), list[float](), list[float]()
     flows = list(zip(n_vocabs, highs, stays, strict=True))
     for tone, (n_vocab, high, stay) in enumerate(lab.each(flows)):

@@ -16,7 +16,7 @@ import numpy as np
 
 import saccade
 from saccade.data.labelled_sequences import LabelledSequences
-from saccade.dynamics.randomness import Purpose, generator
+from saccade.engines.randomness import Purpose, generator
 from saccade.errors import InputError
 from saccade.experiments.rank_collapse.stage_one import (
     STEPS,
@@ -27,14 +27,14 @@ from saccade.experiments.rank_collapse.stage_one import (
     teacher_data,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, DOTS, LINE, Line, Lines, family
 from saccade.lab.settings import Range
-from saccade.model.attention_classifier import OUTER, AttentionClassifier, Weights
-from saccade.observe.fits import Array, power, reaching_time
-from saccade.observe.measures import cosine, cosines
-from saccade.theory import rank_collapse as theory
-from saccade.theory.condition import above, at_least, at_most, met
-from saccade.theory.rank_collapse import statements as stated
+from saccade.measures import cosine, cosines
+from saccade.measures.fits import Array, power, reaching_time
+from saccade.models.attention_classifier import OUTER, AttentionClassifier, Weights
+from saccade.panels import DASHES, DOTS, LINE, Line, Lines, family
+from saccade.theories import rank_collapse as theory
+from saccade.theories.condition import above, at_least, at_most, met
+from saccade.theories.rank_collapse import statements as stated
 
 WIDTHS, STARTS = (2, 4, 8, 16, 32, 64), (200, 200, 100, 40, 12, 6)
 TAU = 19.0  # length of cubic flows, in units in which they grow like e^tau
@@ -96,7 +96,7 @@ def escape(
     proper.none(stated.THEOREM_1, title, every["last_size"] < LARGE)
     z = np.array([[1.0], [1.5], [3.0]])  # of width one, the two smallest squares equal
     w, hidden = np.ones_like(z), -np.ones_like(z)[..., None]
-    _, _, R, _ = cubic_path(saccade.CubicFlow(w, hidden, z), TAU, 1.0)
+    _, _, R, _ = cubic_path(saccade.models.CubicFlow(w, hidden, z), TAU, 1.0)
     tied = np.abs(theory.degeneracy(w, hidden, z)) / R[0] ** 4
     lab.case(above(PROPER, tied.min(), ROUNDING), width=1, starts=3).breaking(PROPER).none(
         stated.THEOREM_1, title, R[-1] < LARGE
@@ -336,7 +336,9 @@ def escape(
 
 def ensemble(width: int, n_starts: int, seed: int) -> dict[str, Array]:
     """What random starts of one width do on the way to infinity; the last axis is the start."""
-    (w, hidden, b, t), E, R, end = cubic_path(saccade.CubicFlow.random(n_starts, width, seed), TAU)
+    (w, hidden, b, t), E, R, end = cubic_path(
+        saccade.models.CubicFlow.random(n_starts, width, seed), TAU
+    )
     starts = np.arange(n_starts)
     w_dot, hidden_dot, b_dot = theory.slopes(w, hidden, b)
     moves = ((w_dot, hidden, b), (w, hidden_dot, b), (w, hidden, b_dot))
@@ -392,7 +394,7 @@ def degenerate_starts(seed: int) -> tuple[Array, Array]:
     some = np.flatnonzero(square * bb > ww)[:20]
     w, hidden, b = w[some], hidden[some], np.sqrt(square[some, None]) * b[some]
     b *= -np.sign(theory.factor_energy(w, hidden, b))[:, None]
-    _, _, R, _ = cubic_path(saccade.CubicFlow(w, hidden, b), TAU + 6, 1.0)
+    _, _, R, _ = cubic_path(saccade.models.CubicFlow(w, hidden, b), TAU + 6, 1.0)
     return np.abs(theory.degeneracy(w, hidden, b)) / R[0] ** 4, R[-1]
 
 
@@ -409,7 +411,7 @@ def rank_one_times(seed: int) -> tuple[Array, Array]:
     x, y, z = scales.T
     factors = x[:, None] * a, (sign * y)[:, None, None] * a[:, :, None] * c[:, None], z[:, None] * c
     # what is close to a tie takes its time
-    *_, end = cubic_path(saccade.CubicFlow(*factors), TAU + 6, 1.0)
+    *_, end = cubic_path(saccade.models.CubicFlow(*factors), TAU + 6, 1.0)
     told = [
         theory.blow_up_time(*each, positive=s > 0) for each, s in zip(scales, sign, strict=True)
     ]
@@ -422,7 +424,7 @@ def small_energies(seed: int) -> tuple[Any, Any]:
     w, hidden, b = rng.standard_normal(4), rng.standard_normal((4, 4)), rng.standard_normal(4)
     pull, n = hidden.T @ w, len(energies)
     turned = np.array([b - pull * (b @ pull - one) / (pull @ pull) for one in energies])
-    system = saccade.CubicFlow(np.tile(w, (n, 1)), np.tile(hidden, (n, 1, 1)), turned)
+    system = saccade.models.CubicFlow(np.tile(w, (n, 1)), np.tile(hidden, (n, 1, 1)), turned)
     *_, end = cubic_path(system, TAU, 1.0)
     return energies, energies ** (-1 / 3) / end
 

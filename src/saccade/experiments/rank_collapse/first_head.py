@@ -1,7 +1,7 @@
 """F picks the head of a small Transformer that opens first under SGD, and when; not under Adam.
 
 Trains one-layer models of three heads on tasks made here: the label is the token at position 1,
-that at position 3, or drawn at random. `saccade.attention_drive` measures F during training; once F
+that at position 3, or drawn at random. `saccade.watching.attention_drive` measures F during training; once F
 has settled, order, time and direction of opening are forecast and compared with the run. Under Adam
 it never settles in time, and the last F before a head begins to open is taken. Baselines at the
 same moment: the largest gradient norm, and chance. The bound of "settled" was fixed on other tasks;
@@ -21,11 +21,11 @@ from torch.func import functional_call, stack_module_state, vmap
 import saccade
 from saccade.lab.ceiling import NoCeiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Bars, Line, Lines
 from saccade.lab.settings import Range
-from saccade.observe.fits import Array, interval, reaching_time
-from saccade.theory.condition import met
-from saccade.theory.rank_collapse.statements import FIRST_HEAD
+from saccade.measures.fits import Array, interval, reaching_time
+from saccade.panels import DASHES, POINTS, Bars, Line, Lines
+from saccade.theories.condition import met
+from saccade.theories.rank_collapse.statements import FIRST_HEAD
 
 N_TOKENS, LENGTH, N_HEADS, D_HEAD, N_SEQUENCES = 6, 5, 3, 4, 240
 WIDTH = N_TOKENS + LENGTH
@@ -253,7 +253,7 @@ class Run:
             self.opening = np.linalg.svd(query[norms.argmax()])[2][0]
         elif not self.settled and norms.max() < NOT_YET:
             self.model.load_state_dict(state)
-            drive = saccade.attention_drive(self.model, loss, self.batch)
+            drive = saccade.watching.attention_drive(self.model, loss, self.batch)
             if self.forecast is None:
                 self.at_start = drive.first()[1]
             else:

@@ -18,17 +18,17 @@ import numpy as np
 
 import saccade
 from saccade.data.labelled_sequences import LabelledSequences
-from saccade.dynamics.linearise import jacobian
+from saccade.engines.linearise import jacobian
 from saccade.experiments.rank_collapse.stage_one import STEPS, followed, teacher_data
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines, family, power_law
 from saccade.lab.settings import Range
-from saccade.model.attention_classifier import AttentionClassifier, Weights
-from saccade.observe import fits
-from saccade.observe.fits import Array, power
-from saccade.theory import rank_collapse as theory
-from saccade.theory.condition import above, at_least, met
-from saccade.theory.rank_collapse import statements as stated
+from saccade.measures import fits
+from saccade.measures.fits import Array, power
+from saccade.models.attention_classifier import AttentionClassifier, Weights
+from saccade.panels import DASHES, POINTS, Line, Lines, family, power_law
+from saccade.theories import rank_collapse as theory
+from saccade.theories.condition import above, at_least, met
+from saccade.theories.rank_collapse import statements as stated
 
 LEVEL = 0.1  # norm of W_Q at which attention counts as open; at it logits are of order 0.01
 WINDOW = (1e-3, 2e-2)  # amplitudes between which the rate is fitted

@@ -14,10 +14,10 @@ import xarray as xr
 
 import saccade
 from saccade.data.labelled_sequences import LabelledSequences
-from saccade.dynamics.randomness import Purpose, generator
-from saccade.model.attention_classifier import AttentionClassifier
-from saccade.model.cubic_flow import Factors, energy, size
-from saccade.observe.fits import Array
+from saccade.engines.randomness import Purpose, generator
+from saccade.measures.fits import Array
+from saccade.models.attention_classifier import AttentionClassifier
+from saccade.models.cubic_flow import Factors, energy, size
 
 STEPS = "steps of gradient descent at rate 1"
 
@@ -30,7 +30,7 @@ def teacher_data(noise: float = 0.6) -> LabelledSequences:
 
 
 def cubic_path(
-    system: saccade.CubicFlow, tau: float, step: float = 0.1
+    system: saccade.models.CubicFlow, tau: float, step: float = 0.1
 ) -> tuple[Factors, Array, Array, Array]:
     """The factors with their time t, each (time, start, ...), E, the size R, and T* = t + E^(-1/3),
     at the end right to R^-2.
@@ -58,7 +58,7 @@ def stage_one(data: LabelledSequences, seed: int) -> StageOne:
     start = AttentionClassifier(data, init_scale=1.0).start(generator(seed, Purpose.INITIALISATION))
     pull = (data.weight * data.label) @ data.tokens.mean(axis=1)
     slope = float(np.linalg.norm(pull))
-    factors = saccade.CubicFlow(
+    factors = saccade.models.CubicFlow(
         (pull / slope @ start.value)[None], start.hidden[None], start.readout[None]
     )
     path, _, _, end = cubic_path(factors, 18.0, 1.0)
@@ -81,7 +81,9 @@ def followed(
     around another instant.
     """
     end = stage_one(system.sequences, seed).end / system.init_scale
-    times = saccade.times_around(*{end, end + opens}, until=end + until, n_times=n, closest=near)
+    times = saccade.engines.times_around(
+        *{end, end + opens}, until=end + until, n_times=n, closest=near
+    )
     run = saccade.flow(system, times=times, seed=seed, keep=keep)
     return run.assign_coords(time=run.time - end)
 

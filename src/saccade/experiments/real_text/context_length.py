@@ -30,13 +30,13 @@ from saccade.errors import InputError
 from saccade.experiments.real_text import finite_contexts as finite
 from saccade.experiments.real_text.every_run import same_answer
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, Line, Lines
 from saccade.lab.settings import Range
-from saccade.model.pairwise import Pairwise
-from saccade.observe.fits import Array, interval, power, simultaneous
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import at_least, at_most
-from saccade.theory.scan_and_snap.statements import DATA_MODEL, LEMMA_2, LEMMA_18
+from saccade.measures.fits import Array, interval, power, simultaneous
+from saccade.models.pairwise import Pairwise
+from saccade.panels import DASHES, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import at_least, at_most
+from saccade.theories.scan_and_snap.statements import DATA_MODEL, LEMMA_2, LEMMA_18
 
 DRAWS, TEXT = "independent draws", "windows of text"
 DISTANCES = {

@@ -6,7 +6,7 @@ them, in the whole text. Tokens that the classes do not keep are read over, so t
 tokens has T_kept <= T of them; independent draws have the same T_kept, window by window. A context
 has shares q in place of P, attention $v \propto q \circ e^z$ in place of $c \propto P \circ e^z$,
 and a gradient of z of its own. Distances are roots of mean squares over contexts, each in a unit.
-Axes of counts: class, slot, row, as in `model/pairwise.py`.
+Axes of counts: class, slot, row, as in `models/pairwise.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.data.text.context_law import counted_context_law
 from saccade.data.text.corpus import Corpus
 from saccade.errors import InputError
-from saccade.model.pairwise import (
+from saccade.models.pairwise import (
     Pairwise,
     Parameters,
     Rows,
@@ -33,7 +33,7 @@ from saccade.model.pairwise import (
     forward,
     gradients,
 )
-from saccade.model.token_blocks import TokenBlocks
+from saccade.models.token_blocks import TokenBlocks
 
 Array = NDArray[np.float64]
 Places = list[NDArray[np.intp]]  # of each class, where the query stands

@@ -16,17 +16,17 @@ import xarray as xr
 
 import saccade
 from saccade.data.markov import MarkovChain
-from saccade.dynamics.training import train_text
+from saccade.engines.train_text import train_text
 from saccade.experiments.real_text.every_run import every_run, every_run_near
 from saccade.forecasting.score import TURN, exponential_rate, in_time
 from saccade.lab.case import Case
-from saccade.model.embedded import Embedded, Weights, composite
-from saccade.model.transformer import Transformer
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.events import CONDENSED, GROWN, LEARNT
-from saccade.observe.fits import first_time
-from saccade.observe.turning_points import VISIBLE, local_noise, peaks, smoothed, thresholds
-from saccade.theory.questions import FORECAST_ADAM, FORECAST_STAGES
+from saccade.measures.events import CONDENSED, GROWN, LEARNT
+from saccade.measures.fits import first_time
+from saccade.measures.turning_points import VISIBLE, local_noise, peaks, smoothed, thresholds
+from saccade.models.embedded import Embedded, Weights, composite
+from saccade.models.transformer import Transformer
+from saccade.models.transformer_config import TransformerConfig
+from saccade.theories.questions import FORECAST_ADAM, FORECAST_STAGES
 
 D_MODEL, INIT_SCALE, CONTEXT = 64, 1e-3, 64
 N_WORDS = 64  # rarer words become one token
@@ -104,7 +104,7 @@ class StageMeasures:
 
 
 def weights_of(model: Transformer) -> Weights:
-    """The four matrices as `model/embedded.py` has them, in float64; PyTorch keeps the transposes
+    """The four matrices as `models/embedded.py` has them, in float64; PyTorch keeps the transposes
     of the last three.
     """
     attention: Any = model.blocks[0].attention
@@ -153,7 +153,7 @@ def stage_scores(run: xr.Dataset, stages: xr.Dataset) -> dict[str, float]:
 
 def turns_back(curves: np.ndarray) -> float:
     """Whether any curve (time, word) turns back after it rose visibly: it stands out from the noise
-    of batches (`observe/turning_points.py`) and loses a tenth of its height, as in a forecast.
+    of batches (`measures/turning_points.py`) and loses a tenth of its height, as in a forecast.
     """
     noise = local_noise(curves)
     return float(

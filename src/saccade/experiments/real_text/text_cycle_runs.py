@@ -1,126 +1,143 @@
-r"""Training runs of the Focus-and-Dilution model on text, and what is read off them: directions,
-attention, its drive, a probe.
+r"""A run of the Focus-and-Dilution model on text, and what is read off it: directions, attention, its
+drive, a probe.
 
 Attention is that of an endless context, $A_{ij} \propto \pi_j e^{\Phi_{ij}}$ (query i, token j,
 frequencies $\pi$, scores $\Phi$), so that a query without preference gives every token its share;
-on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$. Words of a probe
-that a vocabulary does not have are named in the record (`left_out`). Each run is a function of
-plain settings, so that it can run in a process of its own.
+on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$. A run is a function
+of plain settings, so that it can run in a process of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from saccade.data.text.corpus import Corpus, corpus
+from saccade.data.text.corpus import Corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.measures import entropy
-from saccade.observe.turning_points import VISIBLE
+from saccade.observe.events import Event, find_events
+from saccade.observe.measures import top_share
 
 Array = NDArray[np.float64]
 N_DIRECTIONS = 8  # singular values that are kept: a run opens fewer
+N_QUERIES = 8  # from the most frequent token to the rarest
+N_WINDOWS = 200  # of validation text
+OWN = 0.75  # attention on itself that the paper highlights
+CURVES = {  # unit, definition
+    "step": ("updates", "when the run was observed, before the update of that step"),
+    "loss": ("nats", "cross-entropy of the next token, of the batch about to be learned from"),
+    "on_frequent": ("1", "attention of queries on the most frequent token, endless context"),
+    "joint": ("1", "attention that every query has on it at least"),
+    "singular_values": ("1", "of the embedding, largest first"),
+    "first": ("1", "share of the embedding in its first direction"),
+    "second": ("1", "second singular value of the embedding over the first"),
+    "query_norm": ("1", "length of the query matrix"),
+    "probe_attention": ("1", "attention among the probe words, once each in a context"),
+    "probe_norm": ("1", "length of each probe word's embedding"),
+    "drive": ("1/time", "growth rate of queries along keys, were attention off"),
+    "own": ("1", f"share of windows whose last token has over {OWN} of its attention on itself"),
+}
 
 
-@dataclass(frozen=True)
-class Training:
-    """What one run is made of."""
-
-    text: str
-    n_vocab: int
-    d_model: int
-    scaled: bool
-    init_scale: float
-    optimiser: str
-    lr: float
-    steps: int
-    batch: int
-    context: int
-    seed: int
-    n_looks: int
-    n_queries: int
-    resumable: bool = False
-
-
-def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
-    """A run watched at log-spaced steps; `words` are the probe's."""
-    text = corpus(training.text, n_vocab=training.n_vocab)
-    probe = probe_tokens(text, words)
-    steps = np.geomspace(1, training.steps, training.n_looks).round()
-    found = trained(
-        text, training, probe, [0, *sorted({int(step) for step in steps})], training.steps
-    )
-    return found | {
-        "share": float(text.frequencies[0]),
-        "frequent": text.vocabulary[0],
-        "query_word": [
-            text.vocabulary[token] for token in spread_ranks(text.n_vocab, training.n_queries)
-        ],
-        "probe_word": [text.vocabulary[token] for token in probe],
-        "left_out": lacking(training.text, words, spelt(text, words)),
+def cycle_run(
+    text: Corpus,
+    probe: Sequence[int],
+    start: tuple[int, float, bool],
+    looks: ArrayLike,
+    resumable: bool,
+    training: Mapping[str, Any],
+) -> xr.Dataset:
+    """`CURVES` and the drive, up to where a run diverged. `start`: width, scale of every entry, and
+    whether scores are divided by the root of the width.
+    """
+    valid, context = text.valid, training["context"]
+    starts = np.random.default_rng(0).integers(len(valid) - context, size=N_WINDOWS)
+    seen: dict[str, Any] = {
+        "frequencies": text.frequencies,
+        "pairs": text.bigrams / text.bigrams.sum(),
+        "queries": spread_ranks(text.n_vocab),
+        "probe": np.array(probe, np.intp),
+        "windows": valid[starts[:, None] + np.arange(context)].astype(np.intp),
     }
+    every = np.unique([0, *np.asarray(looks).astype(int)]).tolist()
+    run = train_text(
+        text,
+        model=TransformerConfig.focus_and_dilution(text.n_vocab, *start),
+        every=every,
+        loss="last",
+        measures=lambda model, step: measures(model, **seen),
+        watch=False,
+        evaluate=0,
+        checkpoints=resumed_from(resumable, text.hash, probe, start, every, training),
+        **training,
+    )
+    values = run.singular_values.values
+    run["step"] = run.time.astype(float)
+    run["first"] = "time", top_share(values)
+    run["second"] = "time", values[:, 1] / values[:, 0]
+    run["joint"] = run.on_frequent.min("query")
+    for curve, (unit, about) in CURVES.items():
+        run[curve].attrs = {"units": unit, "definition": about}
+    whole = run[[*CURVES]].isel(time=np.isfinite(values[:, 0]))
+    return whole.drop_vars("time").rename(time="look")
 
 
-def spread_ranks(n_vocab: int, n_queries: int) -> NDArray[np.intp]:
+def events_of(run: xr.Dataset) -> list[Event]:
+    return find_events(
+        run.step.values,
+        attention_on_frequent=run.on_frequent.values,
+        embedding_singular_values=run.singular_values.values,
+        query_norm=run.query_norm.values,
+        loss=run.loss.values,
+    )
+
+
+def spread_ranks(n_vocab: int, n_queries: int = N_QUERIES) -> NDArray[np.intp]:
     """Tokens from the most frequent to the rarest, evenly spaced in the logarithm of their rank."""
     return np.unique(np.geomspace(1, n_vocab, n_queries).round().astype(np.intp)) - 1
 
 
+def spread_words(text: Corpus, n: int = N_QUERIES) -> list[str]:
+    return [text.vocabulary[token] for token in spread_ranks(text.n_vocab, n)]
+
+
 def spelt(text: Corpus, words: Sequence[str]) -> list[str]:
-    """Each word as this vocabulary writes it most often: byte pairs may carry the blank before it.
-    Empty: it has no such token.
+    """Each word as this vocabulary writes it most often, empty if it has no such token.
+
+    Byte pairs may carry the blank before a word, so both forms are tried.
     """
-    found = [_tokens(text, word) for word in words]
-    return [text.vocabulary[min(ids)] if ids else "" for ids in found]
+    spelling = []
+    for word in words:
+        forms = [text.encode(form).tolist() for form in (word, f" {word.strip()}")]
+        single = [ids[0] for ids in forms if len(ids) == 1]
+        known = [one for one in single if text.vocabulary[one] != UNKNOWN or word == UNKNOWN]
+        spelling.append(text.vocabulary[min(known)] if known else "")
+    return spelling
 
 
-def _tokens(text: Corpus, word: str) -> list[int]:
-    """Ids of the tokens that are this word, with or without a blank before it."""
-    found = [text.encode(form).tolist() for form in (word, f" {word.strip()}")]
-    return [
-        ids[0]
-        for ids in found
-        if len(ids) == 1 and (text.vocabulary[ids[0]] != UNKNOWN or word == UNKNOWN)
-    ]
-
-
-def probe_tokens(text: Corpus, words: Sequence[str]) -> NDArray[np.intp]:
-    """The words that the text has, most frequent first; the two most frequent tokens if it has
-    fewer than two of them.
-    """
-    known = sorted({text.id_of(token) for token in spelt(text, words) if token})
-    return np.array(known if len(known) > 1 else [0, 1], np.intp)
-
-
-def said(word: str) -> str:
+def readable(word: str) -> str:
     return {"": "whitespace", ",": "comma"}.get(word.strip(), word)
 
 
 def lacking(where: str, words: Sequence[str], tokens: Sequence[str]) -> str:
     """A sentence on the words that have no token; empty if all have one."""
-    missing = [f"“{said(word)}”" for word, token in zip(words, tokens, strict=True) if not token]
-    said_all = f"{where}: {len(missing)} of the {len(words)} words of the probe are not in the vocabulary: {', '.join(missing)}."
-    return said_all if missing else ""
-
-
-def first_move(tilt: Array) -> int | None:
-    """The first look at which the attention of some query on the frequent token has visibly moved;
-    None if none has.
-    """
-    moved = np.abs(tilt).max(axis=1) > VISIBLE
-    return int(moved.argmax()) if moved.any() else None
+    missing = [
+        f"“{readable(word)}”" for word, token in zip(words, tokens, strict=True) if not token
+    ]
+    share = f"{len(missing)} of the {len(words)} words of the probe"
+    listed = ", ".join(missing)
+    return f"{where}: {share} are not in the vocabulary: {listed}." if missing else ""
 
 
 def sought(model: Transformer, queries: ArrayLike) -> Tensor:
@@ -172,80 +189,43 @@ def top_direction(embedding: Tensor) -> tuple[Tensor, Tensor]:
     return values.clamp(min=0).sqrt().flip(0), directions[:, -1]
 
 
-@dataclass(frozen=True)
-class CycleMeasures:
-    """Called by the training at every look."""
-
-    frequencies: Array
-    pairs: Any
-    queries: NDArray[np.intp]
-    probe: NDArray[np.intp]
-
-    def __call__(self, model: Transformer, step: int) -> dict[str, Any]:
-        """Products are PyTorch's, which keeps to the run's one thread; NumPy's would start threads
-        of their own.
-        """
-        embedding, query, unembedding = (
-            matrix.detach() for matrix in (*matrices(model)[:2], model.unembedding.weight)
-        )
-        attention = mean_attention(
-            (sought(model, self.queries).to(embedding) @ embedding.T).double().numpy(),
-            self.frequencies,
-        )
-        on_probe = softmax(
-            (sought(model, self.probe) @ embedding[self.probe].T.double()).numpy(), axis=-1
-        )
-        values, alpha = top_direction(embedding)
-        gamma, beta = (
-            (table @ alpha.to(table)).double().numpy() for table in (embedding, unembedding)
-        )
-        rate = drive(gamma, beta, frequencies=self.frequencies, pairs=self.pairs)
-        return {
-            "on_frequent": ("query", attention[:, 0]),
-            "entropy": ("query", entropy(attention)),
-            "row_norm": ("query", embedding[self.queries].double().norm(dim=1).numpy()),
-            "singular_values": ("rank", np.pad(values.numpy(), (0, N_DIRECTIONS))[:N_DIRECTIONS]),
-            "query_norm": query.double().norm().item(),
-            "probe_attention": (("probe_query", "probe_key"), on_probe),
-            "drive": phi_scale(model.config.d_model, model.config.scaled) * rate,
-        }
+def own_share(model: Transformer, windows: NDArray[np.intp]) -> float:
+    """Share of windows (window, position) whose last token mostly attends to itself."""
+    last = windows[:, -1]
+    embedding = matrices(model)[0].detach()
+    looking = sought(model, last).to(embedding)
+    scores = torch.einsum("wd,wjd->wj", looking, embedding[windows]).double()
+    own = (softmax(scores.numpy(), axis=1) * (windows == last[:, None])).sum(axis=1)
+    return float((own > OWN).mean())
 
 
-CURVES = (
-    "loss",
-    "on_frequent",
-    "entropy",
-    "row_norm",
-    "singular_values",
-    "query_norm",
-    "probe_attention",
-    "drive",
-)
-
-
-def trained(
-    text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int
+def measures(
+    model: Transformer,
+    *,
+    frequencies: Array,
+    pairs: Any,
+    queries: NDArray[np.intp],
+    probe: NDArray[np.intp],
+    windows: NDArray[np.intp],
 ) -> dict[str, Any]:
-    """`CURVES` of a run at its looks, and the steps of these."""
-    ranks = spread_ranks(text.n_vocab, training.n_queries)
-    record = train_text(
-        text,
-        model=TransformerConfig.focus_and_dilution(
-            text.n_vocab, training.d_model, training.init_scale, training.scaled
-        ),
-        steps=steps,
-        batch=training.batch,
-        context=training.context,
-        optimiser=training.optimiser,
-        lr=training.lr,
-        loss="last",
-        seed=training.seed,
-        every=looks,
-        measures=CycleMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), ranks, probe),
-        watch=False,
-        evaluate=0,
-        checkpoints=resumed_from(training.resumable, training, tuple(probe.tolist())),
-    )
-    return {"step": record.time.values.astype(float)} | {
-        name: record[name].values for name in CURVES
+    """What is read off a model at each observation."""
+    embedding, query = (matrix.detach() for matrix in matrices(model)[:2])
+    unembedding = model.unembedding.weight.detach()
+    # products are PyTorch's, which keeps to the run's one thread; NumPy's would start threads
+    scores = sought(model, queries).to(embedding) @ embedding.T
+    attention = mean_attention(scores.double().numpy(), frequencies)
+    words = embedding[probe].double()
+    values, alpha = top_direction(embedding)
+    gamma, beta = ((table @ alpha.to(table)).double().numpy() for table in (embedding, unembedding))
+    rate = drive(gamma, beta, frequencies=frequencies, pairs=pairs)
+    kept = np.pad(values.numpy(), (0, N_DIRECTIONS))[:N_DIRECTIONS]
+    on_probe = softmax((sought(model, probe) @ words.T).numpy(), axis=-1)
+    return {
+        "on_frequent": ("query", attention[:, 0]),
+        "singular_values": ("rank", kept),
+        "query_norm": query.double().norm().item(),
+        "probe_attention": (("probe_query", "probe_key"), on_probe),
+        "probe_norm": ("probe_query", words.norm(dim=1).numpy()),
+        "own": own_share(model, windows),
+        "drive": phi_scale(model.config.d_model, model.config.scaled) * rate,
     }

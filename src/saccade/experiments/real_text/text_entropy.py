@@ -26,21 +26,21 @@ import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.dynamics.randomness import checked_seeds
-from saccade.dynamics.training import train_text
-from saccade.dynamics.training_batches import fixed_windows
-from saccade.dynamics.training_checkpoints import resumed_from
+from saccade.engines.randomness import checked_seeds
+from saccade.engines.text_batches import fixed_windows
+from saccade.engines.text_checkpoints import resumed_from
+from saccade.engines.train_text import train_text
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run, same_answer
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import RINGS, Heat, Line, Lines, family, over_seeds
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.fits import agreement, interval, simultaneous
+from saccade.measures.fits import agreement, interval, simultaneous
+from saccade.models.transformer_config import TransformerConfig
+from saccade.panels import RINGS, Heat, Line, Lines, family, over_seeds
 from saccade.processes import in_processes
-from saccade.theory.condition import at_least, at_most
-from saccade.theory.questions import DEPTH, ENTROPY_AT_EQUAL_PATH, JOMA_FIG_6
-from saccade.theory.scan_and_snap.statements import FIG_7, FIG_10
+from saccade.theories.condition import at_least, at_most
+from saccade.theories.questions import DEPTH, ENTROPY_AT_EQUAL_PATH, JOMA_FIG_6
+from saccade.theories.scan_and_snap.statements import FIG_7, FIG_10
 
 CONTEXT = 35
 EVEN = float(np.log(np.arange(1, CONTEXT + 1)).mean())  # a query sees itself and all before it

@@ -26,12 +26,12 @@ from saccade.experiments.real_text.every_run import CORRELATION, SHARE, cut
 from saccade.experiments.real_text.token_groups import Text
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, Line, Lines
 from saccade.lab.relation import centre
-from saccade.observe.fits import simultaneous
-from saccade.theory.condition import met
-from saccade.theory.questions import DISTINCT_ON_TEXT, FATES_ON_TEXT, WINNERS_ON_TEXT
-from saccade.theory.scan_and_snap.statements import THEOREM_2A, THEOREM_2B, THEOREM_3
+from saccade.measures.fits import simultaneous
+from saccade.panels import DASHES, Line, Lines
+from saccade.theories.condition import met
+from saccade.theories.questions import DISTINCT_ON_TEXT, FATES_ON_TEXT, WINNERS_ON_TEXT
+from saccade.theories.scan_and_snap.statements import THEOREM_2A, THEOREM_2B, THEOREM_3
 
 MODELS = ("theorem", "query added", "ordinary")
 WHEN = ("at first", "in the end")

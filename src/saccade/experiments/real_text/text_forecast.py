@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from saccade.dynamics.randomness import checked_seeds
-from saccade.dynamics.training import train_text
+from saccade.engines.randomness import checked_seeds
+from saccade.engines.train_text import train_text
 from saccade.experiments.real_text import forecast_stages as stages
 from saccade.experiments.real_text import token_runs as runs
 from saccade.experiments.real_text.every_run import CORRELATION, cut
@@ -31,14 +31,14 @@ from saccade.experiments.real_text.token_groups import Text
 from saccade.experiments.real_text.token_scores import score_measure
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, DOTS, LINE, RINGS, Line, Lines, with_intervals
 from saccade.lab.settings import Range
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.fits import agreement, interval, jackknife, simultaneous
+from saccade.measures.fits import agreement, interval, jackknife, simultaneous
+from saccade.models.transformer_config import TransformerConfig
+from saccade.panels import DASHES, DOTS, LINE, RINGS, Line, Lines, with_intervals
 from saccade.processes import in_processes
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.questions import FORECAST_ORDER, FORECAST_TRANSFORMER
-from saccade.theory.scan_and_snap.statements import DECODER_FIRST, FIRST_FORCE
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.questions import FORECAST_ORDER, FORECAST_TRANSFORMER
+from saccade.theories.scan_and_snap.statements import DECODER_FIRST, FIRST_FORCE
 
 LEAST = 20  # a token is scored if it occurs more often than this before the query
 FORECAST_WINDOWS = 20_000  # that the forecast for batches is made from

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_runs as runs
@@ -29,18 +29,22 @@ from saccade.experiments.real_text.token_groups import Text, TokenGroups
 from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import RINGS, Line, Lines, with_intervals
-from saccade.model.positions import distance_bias
-from saccade.observe.fits import disattenuated, jackknife, simultaneous
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import met
-from saccade.theory.questions import (
+from saccade.measures.fits import disattenuated, jackknife, simultaneous
+from saccade.models.positions import distance_bias
+from saccade.panels import RINGS, Line, Lines, with_intervals
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import met
+from saccade.theories.questions import (
     ADAM_CHOOSES,
     ADAM_SUBSETS_ON_TEXT,
     MOMENTUM_AS_A_RATE,
     POSITIONS_ON_TEXT,
 )
-from saccade.theory.scan_and_snap.statements import POSITIONAL_FATES, POSITIONAL_LEMMA_4, THEOREM_2B
+from saccade.theories.scan_and_snap.statements import (
+    POSITIONAL_FATES,
+    POSITIONAL_LEMMA_4,
+    THEOREM_2B,
+)
 
 MOMENTUM = 0.9
 SAME, OTHER = 0.9, 0.5  # noise-corrected correlations that a reader would call the same, different

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.observe.fits import agreement, rank_correlation
+from saccade.measures.fits import agreement, rank_correlation
 
 Array = NDArray[np.float64]
 DRAWS = 200

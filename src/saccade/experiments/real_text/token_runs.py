@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 import saccade
 from saccade.data.text.windows import Windows
-from saccade.dynamics.training import train_text
+from saccade.engines.train_text import train_text
 from saccade.experiments.real_text.token_groups import N_NEXT, Text
 from saccade.experiments.real_text.token_scores import score_measure
 from saccade.forecasting.order_predictions import class_conditions
-from saccade.model.transformer_config import TransformerConfig
-from saccade.theory.condition import Condition
+from saccade.models.transformer_config import TransformerConfig
+from saccade.theories.condition import Condition
 
 Array = NDArray[np.float64]
 ORDINARY = {"d_model": 64, "d_mlp": 256, "positions": "learned"}
@@ -40,7 +40,7 @@ def noise_free_logits(
     """Attention logits (observation, query, token) of the theorem's own model after the updates
     `save`. `residual`: the model also reads the query [tian2023, Sec. 7].
     """
-    system = saccade.PairwiseText(
+    system = saccade.models.PairwiseText(
         windows,
         queries=list(queries),
         residual=residual,

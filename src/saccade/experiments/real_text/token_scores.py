@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from saccade.model import positions
-from saccade.model.transformer import Attention, Transformer
+from saccade.models import positions
+from saccade.models.transformer import Attention, Transformer
 
 Array = NDArray[np.float64]
 

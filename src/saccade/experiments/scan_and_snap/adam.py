@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 import saccade
 from saccade.errors import checked_list
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import LINE, POINTS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import at_least, met
-from saccade.theory.scan_and_snap.statements import (
+from saccade.panels import LINE, POINTS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import at_least, met
+from saccade.theories.scan_and_snap.statements import (
     ADAM_FIRST_MOVE,
     ADAM_LIMIT,
     FIG_5,

@@ -29,12 +29,12 @@ from saccade.experiments.scan_and_snap.decoder_descent import (
     tied_features,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import POINTS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import met
-from saccade.theory.scan_and_snap.open_statements import UNEQUAL_COUPLING
-from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, THEOREM_1, THEOREM_1A
+from saccade.panels import POINTS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import met
+from saccade.theories.scan_and_snap.open_statements import UNEQUAL_COUPLING
+from saccade.theories.scan_and_snap.statements import PLAIN_COUPLING, THEOREM_1, THEOREM_1A
 
 MODIFIED: dict[str, Any] = {"n_vocab": 2000, "lr_decoder": 0.5}  # on classes that meet it
 EQUAL: dict[str, Any] = {"n_vocab": 1000, "lr_decoder": 0.1}  # two classes with equal overlaps

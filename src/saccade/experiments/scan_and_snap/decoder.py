@@ -28,11 +28,11 @@ from saccade.experiments.scan_and_snap.decoder_descent import (
     tied_features,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import met
-from saccade.theory.scan_and_snap.statements import (
+from saccade.panels import DASHES, DOTS, POINTS, RINGS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import met
+from saccade.theories.scan_and_snap.statements import (
     COROLLARY_1,
     LEMMA_3,
     LEMMA_5,

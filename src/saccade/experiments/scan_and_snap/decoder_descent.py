@@ -4,7 +4,7 @@ r"""The decoder trained alone, one class a step, while attention stands still: t
 $$\dot Y = \eta_Y\, d_n (e_n - \alpha_n)^\top, \qquad \alpha_n = \mathrm{softmax}(Y^\top f_n),$$
 
 with $d_n = f_n$ for plain descent [tian2023, eq. 7] and $d_n = F (F^\top F)^{-1} e_n$ for the
-modified one [tian2023, eq. 26]. The whole softmax, the whole matrix and nothing of saccade.theory,
+modified one [tian2023, eq. 26]. The whole softmax, the whole matrix and nothing of saccade.theories,
 which it is there to test. Class n predicts token n. Not an experiment: the simulation that several
 share.
 """

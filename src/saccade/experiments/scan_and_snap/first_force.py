@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 import saccade
 from saccade.data.text.windows import Windows
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines
-from saccade.observe.fits import Array, power
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import met
-from saccade.theory.scan_and_snap.statements import (
+from saccade.measures.fits import Array, power
+from saccade.panels import DASHES, POINTS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import met
+from saccade.theories.scan_and_snap.statements import (
     DECODER_FIRST,
     DECODER_FIRST_ERROR,
     FIRST_FORCE,
@@ -61,7 +61,7 @@ def first_force(
         # The first force and its next order, against the flow.
         force = theory.first_force(*counted)
         clock = theory.first_force_clock(force, lr_decoder=lr_decoder, queries=[query])
-        times, model = SHARES * clock, saccade.PairwiseText(drawn, **rates)
+        times, model = SHARES * clock, saccade.models.PairwiseText(drawn, **rates)
         flow = np.array([end(saccade.flow(model, t1=t, **solver)) for t in times])
         law, law_next = (
             np.array(
@@ -72,7 +72,7 @@ def first_force(
         first, following = apart(law, flow), apart(law_next, flow)
         title = "first force against the early flow: relative distance"
         main.append(case.at_most(FIRST_FORCE, title, first[0], 0.01))
-        unscaled = saccade.PairwiseText(drawn, normalise=False, **rates)
+        unscaled = saccade.models.PairwiseText(drawn, normalise=False, **rates)
         found = end(saccade.flow(unscaled, t1=times[0], **solver))
         control = case.but([met(UNIT_LENGTH, False)], attention="not divided by its length")
         control.breaking(UNIT_LENGTH).at_most(FIRST_FORCE, title, apart(law[0], found), 0.01)

@@ -18,15 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 import saccade
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
+from saccade.experiments.scan_and_snap.attention_tree import AttentionTree
+from saccade.experiments.scan_and_snap.joint_layer import JointLayer
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Line, Lines
-from saccade.model.attention_tree import AttentionTree
-from saccade.model.joint_layer import JointLayer
-from saccade.observe.fits import Array, reaching_time
-from saccade.theory import joma as theory
-from saccade.theory.condition import met
-from saccade.theory.joma.statements import (
+from saccade.measures.fits import Array, reaching_time
+from saccade.panels import DASHES, LINE, POINTS, RINGS, Line, Lines
+from saccade.theories import joma as theory
+from saccade.theories.condition import met
+from saccade.theories.joma.statements import (
     DEEP_LAW,
     FIG_4,
     LAYER_LAW,

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from saccade.errors import checked_count
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, POINTS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.observe import fits
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.statements import LEMMA_2, LEMMA_18
+from saccade.measures import fits
+from saccade.panels import DASHES, POINTS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.scan_and_snap.statements import LEMMA_2, LEMMA_18
 
 
 @experiment("long-contexts", dynamics="none: contexts drawn at random")

@@ -3,7 +3,7 @@
 Follows the plain flow (B) to t = 10¹² on classes that share one token and one query. Its decoder
 remembers older features and couples classes less than the theory's flow (C). The onset and the
 order of tokens survive, but neither the size of growth nor ln ln t. A theory of plain descent
-(`theory/scan_and_snap/plain_growth.py`, `fast_attention.py`) should give the logits within 2 %,
+(`theories/scan_and_snap/plain_growth.py`, `fast_attention.py`) should give the logits within 2 %,
 growth with fast attention within 1 %, and a snap, far later, where classes overlap strongly (to
 t = 10³⁰⁰). Last, the four stages of Fig. 2 in both flows. Set after trial runs: 1 %, the 20 % of
 closed forms, the window of the late snap, and the levels of stages.
@@ -19,6 +19,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
+from saccade import measures
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.experiments.scan_and_snap.scan_then_snap import ONSET, SCALES
 from saccade.experiments.scan_and_snap.snap_growth import (
@@ -31,21 +32,21 @@ from saccade.experiments.scan_and_snap.snap_growth import (
 )
 from saccade.lab.case import Case
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Line, Lines
-from saccade.observe import fits, measures
-from saccade.observe.fits import Array
-from saccade.observe.scan_events import scan_events
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import met
-from saccade.theory.scan_and_snap import assumptions as assumed
-from saccade.theory.scan_and_snap.open_statements import (
+from saccade.measures import fits
+from saccade.measures.fits import Array
+from saccade.measures.scan_events import scan_events
+from saccade.panels import DASHES, DOTS, POINTS, RINGS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import met
+from saccade.theories.scan_and_snap import assumptions as assumed
+from saccade.theories.scan_and_snap.open_statements import (
     FAST_GROWTH,
     FOUR_STAGES,
     PLAIN_GROWTH,
     PLAIN_LATE_SNAP,
     PLAIN_MEMORY,
 )
-from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
+from saccade.theories.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
 
 FOR_ORDER = (assumed.FAST_DECODER, assumed.WEAK_OVERLAPS, assumed.NO_ISOLATED_CLASS)
 FOR_PLAIN = (

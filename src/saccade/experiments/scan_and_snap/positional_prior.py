@@ -19,17 +19,17 @@ from scipy.optimize import brentq
 
 import saccade
 from saccade.errors import InputError
+from saccade.experiments.scan_and_snap.placed_pairwise import PlacedPairwise
 from saccade.experiments.scan_and_snap.unequal_tasks import plain_logits
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import LINE, POINTS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.model.placed_pairwise import PlacedPairwise
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import met
-from saccade.theory.scan_and_snap.open_statements import PLAIN_MEMORY
-from saccade.theory.scan_and_snap.statements import (
+from saccade.measures import fits
+from saccade.measures.fits import Array
+from saccade.panels import LINE, POINTS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import met
+from saccade.theories.scan_and_snap.open_statements import PLAIN_MEMORY
+from saccade.theories.scan_and_snap.statements import (
     PLAIN_ORDER,
     POSITIONAL_CLOCK,
     POSITIONAL_FATES,

@@ -26,10 +26,10 @@ from scipy.special import softmax
 import saccade
 from saccade.errors import checked_list
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import POINTS, RINGS, Bars, Line, Lines, over_seeds
 from saccade.lab.settings import Range
-from saccade.theory.condition import at_least, met
-from saccade.theory.scan_and_snap.statements import FIG_4, FIG_6, FIG_11, FIG_12
+from saccade.panels import POINTS, RINGS, Bars, Line, Lines, over_seeds
+from saccade.theories.condition import at_least, met
+from saccade.theories.scan_and_snap.statements import FIG_4, FIG_6, FIG_11, FIG_12
 
 SHOWN = (0, 2, 4, 6, 8, 10, 48)  # the iterations of Fig. 4; its "Final" is 48
 # Loss of Fig. 4 by iteration, from the log published with the paper's code: equal rates, one seed.
@@ -99,7 +99,7 @@ def published_figures(
     jobs: dict[Any, Any] = {
         "Fig. 4": partial(trained, small, steps=max(SHOWN), lr_decoder=[1.0, 10.0], save=SAVED)
     }
-    uniform: dict[str, Any] = {"model": saccade.Pairwise(init="uniform")}
+    uniform: dict[str, Any] = {"model": saccade.models.Pairwise(init="uniform")}
     of_pairs: dict[str, Any] = {
         "lr_decoder": [decoder for decoder, _ in pairs],
         "lr_attention": [attention for _, attention in pairs],

@@ -18,11 +18,11 @@ import numpy as np
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Line, Lines
-from saccade.model.system import Seen, Solver, System
-from saccade.model.token_embedded import TokenEmbedded, pairwise_loss
-from saccade.observe import fits
-from saccade.theory.scan_and_snap.open_statements import (
+from saccade.measures import fits
+from saccade.models.system import Observable, Solver, System
+from saccade.models.token_embedded import TokenEmbedded, pairwise_loss
+from saccade.panels import DASHES, LINE, POINTS, RINGS, Line, Lines
+from saccade.theories.scan_and_snap.open_statements import (
     FINITE_WIDTH,
     QUERY_KEY_TERMS,
     REPARAMETERISATION,
@@ -63,9 +63,9 @@ class WithGram(System):
         logits_dot = -self.lr_attention * gram @ slope.attention_logits @ gram
         return GramWeights(decoder_dot, logits_dot, jnp.zeros_like(gram))
 
-    def observe(self, parameters: GramWeights) -> dict[str, Seen]:
+    def observe(self, parameters: GramWeights) -> dict[str, Observable]:
         row = parameters.attention_logits[self.task.query[0]]
-        return {"row": Seen(("token",), row, "1", "attention logits of the query")}
+        return {"row": Observable(("token",), row, "1", "attention logits of the query")}
 
 
 @experiment(

@@ -17,6 +17,7 @@ from typing import Annotated as A
 import numpy as np
 
 import saccade
+from saccade import measures
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.snap_growth import (
@@ -38,11 +39,11 @@ from saccade.lab.case import Case
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.film import Film
-from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
-from saccade.observe import fits, measures
-from saccade.theory.condition import Condition
-from saccade.theory.scan_and_snap import assumptions as assumed
-from saccade.theory.scan_and_snap.statements import (
+from saccade.measures import fits
+from saccade.panels import DASHES, DOTS, POINTS, Line, Lines
+from saccade.theories.condition import Condition
+from saccade.theories.scan_and_snap import assumptions as assumed
+from saccade.theories.scan_and_snap.statements import (
     COROLLARY_2,
     FROZEN_ENTROPY,
     SELF_CONSISTENT_GROWTH,

@@ -19,11 +19,10 @@ from scipy.integrate import cumulative_trapezoid, solve_ivp
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import checked_count, checked_number
 from saccade.lab.experiment import conditions_of
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.observe.measures import distinct_entropy
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import Condition, at_least
+from saccade.measures import distinct_entropy, fits
+from saccade.measures.fits import Array
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import Condition, at_least
 
 LARGE_VOCABULARY, SCANS_FIRST = "ours, large vocabulary", "ours, scans before it snaps"
 SIDES = {

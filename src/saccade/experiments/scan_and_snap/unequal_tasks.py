@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 import saccade
-from saccade.observe.fits import Array
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import Condition, at_most
+from saccade.measures.fits import Array
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import Condition, at_most
 
 
 def unequal_classes(

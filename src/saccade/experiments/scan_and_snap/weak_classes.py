@@ -15,7 +15,7 @@ import xarray as xr
 
 import saccade
 from saccade.errors import checked_number
-from saccade.observe.fits import Array
+from saccade.measures.fits import Array
 
 N_DISTINCT = 5
 RISING = np.arange(1.0, N_DISTINCT + 1)

@@ -19,6 +19,7 @@ import numpy as np
 import xarray as xr
 
 import saccade
+from saccade import measures
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.unequal_tasks import (
     plain_logits,
@@ -31,12 +32,11 @@ from saccade.experiments.scan_and_snap.weak_classes import class_logits, context
 from saccade.lab.case import Case
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
-from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Line, Lines
-from saccade.observe import measures
-from saccade.observe.fits import Array, reaching_time
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import at_most, met
-from saccade.theory.scan_and_snap.open_statements import (
+from saccade.measures.fits import Array, reaching_time
+from saccade.panels import DASHES, LINE, POINTS, RINGS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import at_most, met
+from saccade.theories.scan_and_snap.open_statements import (
     LARGE_STEPS,
     PLAIN_MEMORY,
     RATE_RATIO,

@@ -29,20 +29,20 @@ from saccade.experiments.scan_and_snap.weak_classes import (
     several_common_tokens,
 )
 from saccade.lab.experiment import Lab, conditions_of, experiment
-from saccade.lab.panel import LINE, POINTS, Line, Lines
 from saccade.lab.settings import Range
-from saccade.observe.fits import Array, rank_correlation, reaching_time
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import at_least, met
-from saccade.theory.scan_and_snap.assumptions import LONG_CONTEXTS, NO_ISOLATED_CLASS
-from saccade.theory.scan_and_snap.open_statements import (
+from saccade.measures.fits import Array, rank_correlation, reaching_time
+from saccade.panels import LINE, POINTS, Line, Lines
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.condition import at_least, met
+from saccade.theories.scan_and_snap.assumptions import LONG_CONTEXTS, NO_ISOLATED_CLASS
+from saccade.theories.scan_and_snap.open_statements import (
     PLAIN_MEMORY,
     START_FATES,
     START_GAIN,
     START_WINNER,
     WRONG_DECODER,
 )
-from saccade.theory.scan_and_snap.statements import (
+from saccade.theories.scan_and_snap.statements import (
     COROLLARY_2,
     FINITE_LENGTH_FATES,
     LEMMA_4,
@@ -395,7 +395,7 @@ def joint_descent(
 ) -> Array:
     """Logits at the end (class, token), the premise of Lemma 4 made literal: one
     class a step, the decoder moved by eq. 26 at the features of that moment, attention by its exact
-    gradient. It uses nothing of saccade.theory, which it is there to test.
+    gradient. It uses nothing of saccade.theories, which it is there to test.
     """
     rng = np.random.default_rng(seed)
     prob = context_prob(task)

@@ -7,7 +7,7 @@ const ChartTimeline = (() => {
   "use strict";
   const { scale, format } = ChartScales;
   const { svg, text, html } = ChartFrame;
-  // By the place of a state in `STATES` of records/when.py: two greys, then colours of theme.css.
+  // By the place of a state in `STATES` of measures/timeline.py: two greys, then colours of theme.css.
   const LOOKS = ["chart-even", "chart-uneven", ...[5, 7, 1, 0, 3, 4, 2].map((colour) => `chart-fill-${colour}`)];
   const [TALLEST, ROW] = [420, 18]; // pixels of all rows, and of one where there are few
   const NAME = 11; // pixels below which a row has no room for its name

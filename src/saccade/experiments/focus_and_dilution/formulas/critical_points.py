@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 import saccade
-from saccade.dynamics.linearise import jacobian
+from saccade.engines.linearise import jacobian
 from saccade.experiments.focus_and_dilution.embedded_gradients import (
     decoder_force,
     gradient_gaps,
@@ -23,10 +23,10 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import velocity a
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow
 from saccade.experiments.focus_and_dilution.stage_fits import focus_rate, small_start
 from saccade.lab.formula import Formula
-from saccade.model.embedded import Weights, composite, context_attention, velocity
-from saccade.observe import fits
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.focus_and_dilution.statements import (
+from saccade.measures import fits
+from saccade.models.embedded import Weights, composite, context_attention, velocity
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.focus_and_dilution.statements import (
     ATTENTION_AT_REST,
     DEFINITION_2_1,
     DEFINITION_2_2,
@@ -44,7 +44,7 @@ from saccade.theory.focus_and_dilution.statements import (
     THEOREM_3_5,
     UNIGRAM_POINT,
 )
-from saccade.theory.statement import Statement
+from saccade.theories.statement import Statement
 
 LENGTH = 19  # of the paper's contexts
 WIDTH, KEY_WIDTH = 5, 3
@@ -238,7 +238,7 @@ def critical_points() -> Iterator[Row | Formula]:
 
         one = EQUAL[place]
         start = Weights(*(matrix * 1.05 for matrix in point))
-        near = saccade.critical_point(saccade.Embedded(chain, **WIDTHS), near=start).state
+        near = saccade.critical_point(saccade.models.Embedded(chain, **WIDTHS), near=start).state
         amplitude = np.linalg.norm(near.embedding) * np.linalg.norm(near.projection)
         target, c = (
             theory.overlap_target(**one.law),

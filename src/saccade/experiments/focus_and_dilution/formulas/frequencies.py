@@ -9,8 +9,8 @@ import numpy as np
 from saccade.data.markov import MarkovChain
 from saccade.data.markov_presets import PAPER_LAW
 from saccade.lab.formula import Formula
-from saccade.theory.focus_and_dilution import plateau_drive
-from saccade.theory.focus_and_dilution.statements import ADAM_WITHOUT_NOISE, FIG_2
+from saccade.theories.focus_and_dilution import plateau_drive
+from saccade.theories.focus_and_dilution.statements import ADAM_WITHOUT_NOISE, FIG_2
 
 
 def frequencies() -> Iterator[Formula]:

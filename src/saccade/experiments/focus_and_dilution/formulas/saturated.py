@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 
 import saccade
-from saccade.dynamics.linearise import jacobian, speed
+from saccade.engines.linearise import jacobian, speed
 from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution import embedded_gradients as gradients
 from saccade.experiments.focus_and_dilution import saturated_jets as jets
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.saturated_jets import Triple
 from saccade.lab.formula import Formula
-from saccade.model.embedded import Weights
-from saccade.model.rank_one import RankOne, velocity
-from saccade.observe import fits
-from saccade.observe.fits import Array
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.focus_and_dilution import stage_four as stated
-from saccade.theory.focus_and_dilution.statements import PROPOSITION_3_6
+from saccade.measures import fits
+from saccade.measures.fits import Array
+from saccade.models.embedded import Weights
+from saccade.models.rank_one import RankOne, velocity
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.focus_and_dilution import stage_four as stated
+from saccade.theories.focus_and_dilution.statements import PROPOSITION_3_6
 
 ROUNDING = 1e-13
 TRIPLES = [Triple(0.6, 0.6, 6.0), Triple(0.75, 0.8, 6.0), Triple(0.5, 0.5, 20.0)]
@@ -280,7 +280,7 @@ def two_groups() -> Iterator[Formula]:
     state = theory.two_group_point(**_of(chain))
     widths = {"direction": np.eye(4)[0], "key_direction": np.eye(3)[0]}
     weights = Weights(*theory.rank_one_weights(state, **widths))
-    system = saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=4, d_key=3))
+    system = saccade.models.SaturatedEmbedded(chain, saccade.models.Embedded(d_model=4, d_key=3))
     moves, _, around, *_ = system.equations()
     rates = np.linalg.eigvalsh(jacobian(moves, weights, around))[::-1]
     yield Formula(

@@ -9,10 +9,10 @@ import numpy as np
 from saccade.data.labelled_sequences import LabelledSequences
 from saccade.experiments.rank_collapse.stage_one import apart, teacher_data
 from saccade.lab.formula import Formula
-from saccade.model.attention_classifier import AttentionClassifier, Weights
-from saccade.observe.fits import power
-from saccade.theory import rank_collapse as theory
-from saccade.theory.rank_collapse import statements as stated
+from saccade.measures.fits import power
+from saccade.models.attention_classifier import AttentionClassifier, Weights
+from saccade.theories import rank_collapse as theory
+from saccade.theories.rank_collapse import statements as stated
 
 DELTAS = (0.02, 0.01, 0.005)  # at 0.05 to 0.0125 the orders were 1.96 and 0.974
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from saccade.data.labelled_sequences import LabelledSequences, anchor_sequences
 from saccade.lab.formula import Formula
-from saccade.model.attention_classifier import AttentionClassifier, Weights
-from saccade.observe.fits import power
-from saccade.theory import rank_collapse as theory
-from saccade.theory.rank_collapse import statements as stated
+from saccade.measures.fits import power
+from saccade.models.attention_classifier import AttentionClassifier, Weights
+from saccade.theories import rank_collapse as theory
+from saccade.theories.rank_collapse import statements as stated
 
 SCALES = (4e-4, 2e-4, 1e-4)
 BALANCED = (0.9, 0.1, 0.5)  # one clue is right as often as the other is wrong

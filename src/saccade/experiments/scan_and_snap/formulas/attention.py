@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 import saccade
+from saccade.experiments.scan_and_snap.placed_pairwise import PlacedPairwise
 from saccade.experiments.scan_and_snap.positional_prior import placed_classes
 from saccade.experiments.scan_and_snap.weak_classes import (
     N_DISTINCT,
@@ -19,13 +20,12 @@ from saccade.experiments.scan_and_snap.weak_classes import (
 )
 from saccade.experiments.scan_and_snap.who_gains import as_frequencies
 from saccade.lab.formula import Formula
-from saccade.model.pairwise import Rows
-from saccade.model.placed_pairwise import PlacedPairwise
-from saccade.model.reduced_pairwise import ReducedState
-from saccade.observe.fits import Array
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.open_statements import START_FREQUENCY
-from saccade.theory.scan_and_snap.statements import (
+from saccade.measures.fits import Array
+from saccade.models.pairwise import Rows
+from saccade.models.reduced_pairwise import ReducedState
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.scan_and_snap.open_statements import START_FREQUENCY
+from saccade.theories.scan_and_snap.statements import (
     ASSUMPTION_2,
     FIG_4,
     POSITIONAL_LEMMA_4,
@@ -48,7 +48,7 @@ def theorem_2() -> Iterator[Formula]:
     height = theory.decoder_height(STEP / 3, n_vocab=task.n_vocab, lr_decoder=1.0)
     logits = np.full(3, (task.n_vocab - 1) * height), np.full(3, -height)
     found = velocity(
-        saccade.ReducedPairwise(task), ReducedState(*logits, Rows(shared, own))
+        saccade.models.ReducedPairwise(task), ReducedState(*logits, Rows(shared, own))
     ).attention
     z = np.hstack([shared[[0, 0, 1]], np.tile(own.ravel(), (3, 1))])
     f = theory.normalised_feature(theory.limit_attention(context_prob(task), z))
@@ -106,7 +106,7 @@ def positional_lemma_4() -> Iterator[Formula]:
 def start_frequency() -> Iterator[Formula]:
     rng = np.random.default_rng(0)
     task = saccade.SequenceClasses.syn_medium(1)
-    system = saccade.Pairwise(task)
+    system = saccade.models.Pairwise(task)
     at = jax.tree.map(lambda part: rng.normal(size=part.shape), system.start(rng))
     z = np.zeros(task.n_vocab)
     z[task.common] = at.attention.shared[0]
@@ -114,7 +114,7 @@ def start_frequency() -> Iterator[Formula]:
         z[own] = logits
     still = at._replace(attention=jax.tree.map(np.zeros_like, at.attention))
     from_start = velocity(system, at).attention
-    from_zero = velocity(saccade.Pairwise(as_frequencies(task, z)), still).attention
+    from_zero = velocity(saccade.models.Pairwise(as_frequencies(task, z)), still).attention
     gap = max(map(off, from_start, from_zero))
     title = "velocity of attention from Z(0) against that from zero with P e^z(0), relative gap"
     yield Formula(START_FREQUENCY, title, gap, EXACT)

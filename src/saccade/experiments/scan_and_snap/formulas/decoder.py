@@ -12,8 +12,8 @@ import numpy as np
 
 from saccade.experiments.scan_and_snap.decoder_descent import paired_features
 from saccade.lab.formula import Formula
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.statements import (
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.scan_and_snap.statements import (
     LEMMA_1,
     LEMMA_6,
     LEMMA_7,
@@ -23,7 +23,7 @@ from saccade.theory.scan_and_snap.statements import (
     STEPS_TO_ERROR,
     THEOREM_4,
 )
-from saccade.theory.statement import Statement
+from saccade.theories.statement import Statement
 
 
 def rows(found: Any, *columns: tuple[Statement, str, float]) -> Iterator[Formula]:

@@ -20,14 +20,14 @@ from saccade.data.text.windows import Windows
 from saccade.experiments.scan_and_snap.first_force import classes
 from saccade.experiments.scan_and_snap.reparameterisation import two_small_classes
 from saccade.lab.formula import Formula
-from saccade.model.token_embedded import TokenEmbedded, pair, pairwise_loss
-from saccade.observe.fits import Array
-from saccade.theory import joma
-from saccade.theory import scan_and_snap as theory
-from saccade.theory.joma.statements import APPROACH_DELAY
-from saccade.theory.joma.statements import THEOREM_4 as JOMA_THEOREM_4
-from saccade.theory.scan_and_snap.open_statements import QUERY_KEY_TERMS
-from saccade.theory.scan_and_snap.statements import (
+from saccade.measures.fits import Array
+from saccade.models.token_embedded import TokenEmbedded, pair, pairwise_loss
+from saccade.theories import joma
+from saccade.theories import scan_and_snap as theory
+from saccade.theories.joma.statements import APPROACH_DELAY
+from saccade.theories.joma.statements import THEOREM_4 as JOMA_THEOREM_4
+from saccade.theories.scan_and_snap.open_statements import QUERY_KEY_TERMS
+from saccade.theories.scan_and_snap.statements import (
     FIG_3,
     FIG_9,
     FIRST_FORCE_CLASSES,

@@ -1,0 +1,1 @@
+from saccade.engines.flow import times_around as times_around

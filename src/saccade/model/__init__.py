@@ -1,1 +1,0 @@
-"""Models: what is computed from parameters and data, and its gradients."""

@@ -1,0 +1,11 @@
+from saccade.models.attention_classifier import AttentionClassifier as AttentionClassifier
+from saccade.models.cubic_flow import CubicFlow as CubicFlow
+from saccade.models.embedded import Embedded as Embedded
+from saccade.models.pairwise import Pairwise as Pairwise
+from saccade.models.pairwise_text import PairwiseText as PairwiseText
+from saccade.models.rank_one import RankOneEmbedded as RankOneEmbedded
+from saccade.models.reduced_pairwise import ReducedPairwise as ReducedPairwise
+from saccade.models.saturated import SaturatedEmbedded as SaturatedEmbedded
+from saccade.models.token_embedded import TokenEmbedded as TokenEmbedded
+from saccade.models.transformer import Transformer as Transformer
+from saccade.models.transformer_config import TransformerConfig as TransformerConfig

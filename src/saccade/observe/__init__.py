@@ -1,8 +1,0 @@
-"""Observation: what is measured of attention and weights.
-
-| of                              | begin with                                                              |
-|---------------------------------|-------------------------------------------------------------------------|
-| arrays                          | `measures.py`, `events.py`: plain functions                             |
-| a PyTorch model while it trains | `recorder.py`; how attention is seen: `capture.py`; what of it: `look.py` |
-| checkpoints                     | `checkpoints`                                                           |
-"""

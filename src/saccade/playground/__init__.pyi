@@ -1,0 +1,1 @@
+from saccade.playground.export import export_record as export_record

@@ -1,0 +1,2 @@
+from saccade.theories.condition import Condition as Condition
+from saccade.theories.statement import Statement as Statement

@@ -1,0 +1,1 @@
+from saccade.watching.drive import attention_drive as attention_drive
