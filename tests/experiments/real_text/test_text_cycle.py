@@ -13,9 +13,6 @@ from scipy.special import log_softmax
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
-from saccade.theory.focus_and_dilution.statements import SIGN_RULE  # noqa: E402
-
 import saccade  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.experiments import experiment  # noqa: E402
@@ -23,7 +20,9 @@ from saccade.experiments.real_text import text_cycle  # noqa: E402
 from saccade.experiments.real_text import text_cycle_runs as runs  # noqa: E402
 from saccade.experiments.real_text.token_scores import mean_attention  # noqa: E402
 from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE, Case  # noqa: E402
-from saccade.theory import focus_and_dilution as theory  # noqa: E402
+from saccade.models.transformer import Transformer, TransformerConfig  # noqa: E402
+from saccade.theories import focus_and_dilution as theory  # noqa: E402
+from saccade.theories.focus_and_dilution.statements import SIGN_RULE  # noqa: E402
 
 
 @pytest.fixture(scope="module")

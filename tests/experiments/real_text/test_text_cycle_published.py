@@ -9,11 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from saccade.dynamics.training import train_text
-from saccade.model.transformer_config import TransformerConfig
 
 from saccade.data.text.corpus import corpus
 from saccade.data.text.sources import found_source
+from saccade.engines.train_text import train_text
 from saccade.experiments import experiment
 from saccade.experiments.real_text import text_cycle_published as published
 from saccade.experiments.real_text.text_cycle_published import (
@@ -24,6 +23,7 @@ from saccade.experiments.real_text.text_cycle_published import (
     shrinking,
 )
 from saccade.experiments.real_text.text_cycle_runs import lacking, measures, spelt
+from saccade.models.transformer_config import TransformerConfig
 
 DILUTED, FREQUENT, RARE = [0.3, 0.3, 0.4], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]
 

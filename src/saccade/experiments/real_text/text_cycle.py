@@ -30,7 +30,7 @@ import xarray as xr
 import saccade
 from saccade.data.text.corpus import Corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run
 from saccade.experiments.real_text.text_cycle_runs import (
@@ -46,14 +46,14 @@ from saccade.lab.case import Case
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.experiment import Lab, experiment
 from saccade.lab.settings import Range
-from saccade.observe.fits import agreement
-from saccade.observe.turning_points import VISIBLE
+from saccade.measures.fits import agreement
+from saccade.measures.turning_points import VISIBLE
 from saccade.panels import DASHES, DOTS, POINTS, RINGS, Line, Lines, family
-from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import met
-from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, SIGN_RULE
-from saccade.theory.questions import CYCLE_ON_TEXT
-from saccade.theory.statement import Statement
+from saccade.theories import focus_and_dilution as theory
+from saccade.theories.condition import met
+from saccade.theories.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, SIGN_RULE
+from saccade.theories.questions import CYCLE_ON_TEXT
+from saccade.theories.statement import Statement
 
 PROBES = {  # words of the maps; other texts have words evenly spaced in log rank
     "wikitext-2": (UNKNOWN, "the", ",", "been", "continue"),

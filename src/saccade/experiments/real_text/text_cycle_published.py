@@ -23,7 +23,7 @@ import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.dynamics.randomness import checked_seeds
+from saccade.engines.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run, of_every_run
 from saccade.experiments.real_text.text_cycle_runs import (
@@ -37,10 +37,10 @@ from saccade.experiments.real_text.text_cycle_runs import (
     spread_words,
 )
 from saccade.lab.experiment import Lab, experiment
-from saccade.observe.events import find_events
+from saccade.measures.events import find_events
 from saccade.panels import Lines, family
-from saccade.theory.condition import met
-from saccade.theory.focus_and_dilution.statements import FIG_3
+from saccade.theories.condition import met
+from saccade.theories.focus_and_dilution.statements import FIG_3
 
 HALF = 0.5  # of its attention: a word is on another
 DILUTED = "diluted"

@@ -21,13 +21,13 @@ from torch import Tensor
 
 from saccade.data.text.corpus import Corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
-from saccade.dynamics.training import train_text
-from saccade.dynamics.training_checkpoints import resumed_from
+from saccade.engines.text_checkpoints import resumed_from
+from saccade.engines.train_text import train_text
 from saccade.experiments.real_text.token_scores import mean_attention
-from saccade.model.transformer import Transformer
-from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.events import Event, find_events
-from saccade.observe.measures import top_share
+from saccade.measures import top_share
+from saccade.measures.events import Event, find_events
+from saccade.models.transformer import Transformer
+from saccade.models.transformer_config import TransformerConfig
 
 Array = NDArray[np.float64]
 N_DIRECTIONS = 8  # singular values that are kept: a run opens fewer
