@@ -53,7 +53,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
 
-Start with:  saccade reproduce syn-small-attention
+Start with:  saccade reproduce first-force
 """
 
 
@@ -147,7 +147,7 @@ def _reproduce(arguments: list[str]) -> int:
     options = flags(
         arguments,
         "Run experiments with their default settings, check their claims and write the report.",
-        "saccade reproduce first-force decoder-dynamics",
+        "saccade reproduce first-force",
         names=(
             tyro.conf.Positional[tuple[str, ...]],
             (),
@@ -291,7 +291,7 @@ def _env(arguments: list[str]) -> int:
 def _sweep(arguments: list[str]) -> int:
     from saccade.sweeps.command import SWEEP_OPTIONS, sweep_command
 
-    example = "saccade sweep syn-small-attention --over lr_attention=0.5,1,2 --over ratio=1..10:log4 --seeds 3"
+    example = "saccade sweep first-force --over lr_attention=0.1..1:log3 --seeds 2"
     purpose = "Run an experiment over a grid of settings and seeds. The same command resumes a sweep that was stopped."
     return sweep_command(flags(arguments, purpose, example, **SWEEP_OPTIONS, json=JSON), progress)
 

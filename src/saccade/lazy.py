@@ -33,6 +33,8 @@ def attach(
 
     def load(name: str) -> Any:
         if name not in places:
+            if (stub.parent / name / "__init__.py").is_file():  # `saccade.models`, never imported
+                return importlib.import_module(f"{package}.{name}")
             known = ", ".join(places)
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {known}")
         module, original = places[name]

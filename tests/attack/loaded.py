@@ -20,7 +20,7 @@ for name in (
     "saccade.data.text.corpus",
     "saccade.engines.train_text",
     "saccade.experiments.reproduce",
-    "saccade.experiments.scan_and_snap.decoder",
+    "saccade.experiments.scan_and_snap.first_force",
     "saccade.forecasting.command",
     "saccade.forecasting.files",
     "saccade.forecasting.forecast",

@@ -22,21 +22,13 @@ from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 from saccade.records.observation_log import watched
 from saccade.records.store import load_record
-from tests.sweeps.small_sweeps import NAME, SMALL, small_arguments
+from tests.sweeps.small_sweeps import NAME, small_arguments
 
-RUN = (
-    "run",
-    NAME,
-    *(
-        word
-        for name, value in SMALL.items()
-        for word in (f"--{name.replace('_', '-')}", str(value))
-    ),
-)
+RUN = ("run", NAME, "--draws", "5")
 CLASSES = "class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n"
 TEXT = " ".join(f"the {('cat', 'dog', 'owl')[i % 3]} number {i % 17} sat." for i in range(4000))
 OBSERVE = ("observe", "weights", "--heads", "2", "--out", "observed")
-QUICK = "coupling"
+BUILT_IN = "first-force"
 N_STEPS = 6
 CHECKPOINTS = "checkpoints"
 
@@ -141,7 +133,8 @@ def make_observed() -> None:
 
 def make_reproduced() -> None:
     """All experiments, if this one were all: with the page that is made from them."""
-    with patch("saccade.experiments.SYNTHETIC", (QUICK,)):
+    only = {"SYNTHETIC": (BUILT_IN,), "formulas": lambda: ()}  # formulas take a minute
+    with patch.multiple("saccade.experiments", **only):
         _done("reproduce", "--out", "reproduced")
 
 
@@ -241,7 +234,7 @@ SUBJECTS = {
         {
             "verify": _printed("verify", "result"),
             "report": _page("result"),
-            "load_record": lambda: _read_record(f"result/{NAME}/record.zarr"),
+            "load_record": lambda: _read_record("result/quick/record.zarr"),
         },
     ),
     "sweep": Subject(
@@ -284,7 +277,7 @@ SUBJECTS = {
         {
             "verify": _printed("verify", "reproduced"),
             "report": _page("reproduced"),
-            "load_record": lambda: _read_record(f"reproduced/{QUICK}/record.zarr"),
+            "load_record": lambda: _read_record(f"reproduced/{BUILT_IN}/record.zarr"),
         },
     ),
     CHECKPOINTS: Subject(

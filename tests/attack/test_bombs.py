@@ -29,7 +29,7 @@ from numcodecs import Blosc
 from saccade.records.checksums import seal
 from saccade.records.store import save_record
 from tests.attack.harness import FUSE, GIGABYTE, SIZES, given_away
-from tests.attack.subjects import CLASSES, NAME, read
+from tests.attack.subjects import CLASSES, read
 
 HUGE = 2 * GIGABYTE  # bytes that a bomb expands to
 LIMIT = 20.0  # s after which what still computes is interrupted
@@ -81,7 +81,7 @@ def zipped(path: Path) -> None:
 
 FILES: dict[str, tuple[str, ...]] = {
     "result": tuple(
-        f"{NAME}/{name}"
+        f"quick/{name}"
         for name in (
             "about.json",
             "claims.json",

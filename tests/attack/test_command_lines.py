@@ -22,7 +22,7 @@ from pathlib import Path
 from saccade.experiments import SYNTHETIC, experiment
 from tests.attack.harness import GIGABYTE, NOBODY, SIZES, Arena, given_away
 from tests.attack.seed import randomness
-from tests.attack.subjects import CLASSES, NAME, RUN, TEXT
+from tests.attack.subjects import BUILT_IN, CLASSES, NAME, RUN, TEXT
 from tests.sweeps.small_sweeps import small_arguments
 
 SWEEP = tuple(small_arguments(Path("out"), 2, "--workers", "1"))
@@ -31,14 +31,14 @@ LINES = (
     (*SWEEP,),
     (*SWEEP, "--plan"),
     ("sweep", "--status", "sweep", "--json"),
-    ("verify", "sweep", "--repair", "--workers", "1"),
+    ("verify", "sweep", "--repair", "--file", NAME, "--workers", "1"),
     ("verify", "result"),
     ("verify", "watched", "--json"),
     ("report", "result", "sweep", "watched", "forecast", "--out", "page.html"),
     ("forecast", "sky.csv", "--out", "out", "--width", "4"),
     ("forecast", "text.txt", "--queries", "2", "--n-vocab", "20", "--out", "out"),
     ("observe", "checkpoints", "--heads", "2", "--out", "out"),
-    ("reproduce", NAME, "--out", "out"),
+    ("reproduce", BUILT_IN, "--out", "out"),
     ("list", "--json"),
     ("completion", "zsh"),
     ("play", "--no-browser", "--port", "0"),

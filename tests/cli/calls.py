@@ -13,21 +13,9 @@ import sys
 
 from saccade.cli import main
 from tests.patience import PATIENCE
+from tests.sweeps.small_sweeps import NAME as QUICK
 
-MEDIUM = (
-    "run",
-    "published-figures",
-    "--n-queries",
-    "1",
-    "3",
-    "--lr-attention",
-    "1",
-    "2",
-    "--ratios",
-    "1",
-    "5",
-)
-SHORT = (*MEDIUM, "--steps", "3", "--batch", "2", "--context", "5", "--start-seeds", "2")
+SHORT = ("run", QUICK, "--draws", "5")  # a run of milliseconds, with settings of its own
 
 
 def called(*arguments: object) -> tuple[int, str, str]:

@@ -8,17 +8,24 @@ import pytest
 
 from tests.cli.calls import SHORT, called
 
+ANSWERS = {
+    "first-force": {"question": "Can it?", "answer": "Yes: it can.", "verdicts": {}, "seconds": 7},
+    "joma": {"question": "Will it?", "answer": "No.", "verdicts": {"x": "fails"}, "seconds": 2},
+}
+
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory) -> tuple[Path, int, str]:
     out = tmp_path_factory.mktemp("reproduced")
-    code, printed, _ = called("reproduce", "long-contexts", "--out", out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("saccade.experiments.reproduce.ANSWERS", ANSWERS)
+        code, printed, _ = called("reproduce", "first-force", "--out", out)
     return out, code, printed
 
 
 @pytest.fixture(scope="session")
-def medium(tmp_path_factory) -> tuple[Path, str]:
-    out = tmp_path_factory.mktemp("medium")
-    code, printed, err = called(*SHORT, "--seeds", 2, "--json", "--out", out)
+def own(tmp_path_factory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("own")
+    code, printed, err = called(*SHORT, "--json", "--out", out)
     assert (code, err) == (0, "")
     return out, printed

@@ -39,10 +39,10 @@ def offered_in_bash(words: list[str]) -> list[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to complete in")
 def test_names_complete_in_bash():
     assert offered_in_bash(["saccade", "re"]) == ["reproduce", "report"]
-    assert offered_in_bash(["saccade", "run", "syn-"]) == [
-        name for name in EXPERIMENTS if name.startswith("syn-")
+    assert offered_in_bash(["saccade", "run", "first-"]) == [
+        name for name in EXPERIMENTS if name.startswith("first-")
     ]
-    assert offered_in_bash(["saccade", "env", "syn-"]) == []
+    assert offered_in_bash(["saccade", "env", "first-"]) == []
 
 
 def typed_in_zsh(folder: Path, setup: str, lines: list[str]) -> list[str]:
@@ -97,16 +97,16 @@ def test_names_complete_in_zsh_at_the_first_tab(setup, tmp_path):
     (tmp_path / "results").mkdir()
     typed = [
         "saccade repr",
-        "saccade run syn-small",
-        "saccade sweep decod",
-        "saccade env syn-small",
+        "saccade run first-f",
+        "saccade sweep conde",
+        "saccade env first-f",
         "saccade report resu",
     ]
     assert typed_in_zsh(tmp_path, setup, typed) == [
         "saccade reproduce ",
-        "saccade run published-figures ",
-        "saccade sweep decoder ",
-        "saccade env syn-small",  # it takes no experiment
+        "saccade run first-force ",
+        "saccade sweep condensation ",
+        "saccade env first-f",  # it takes no experiment
         "saccade report results/",
     ]
 

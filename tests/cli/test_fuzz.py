@@ -23,6 +23,7 @@ from saccade import InputError, SequenceClasses, flow, train
 from saccade import cli as command_line
 from saccade.data.class_tables import rows_from_csv
 from saccade.models import Pairwise
+from tests.cli.calls import QUICK
 
 JUNK = st.one_of(
     st.none(),
@@ -324,20 +325,7 @@ def test_a_task_that_is_none_is_refused(task):
             dynamics(task)
 
 
-GRID = ("--n-queries", "1", "--lr-attention", "1", "--ratios", "1")
-SHORT = (
-    "run",
-    "published-figures",
-    *GRID,
-    "--steps",
-    "2",
-    "--seeds",
-    "2",
-    "--batch",
-    "1",
-    "--context",
-    "5",
-)
+SHORT = ("run", QUICK, "--draws", "5", "--lr-decoder", "2")
 VALUES = (
     "-1",
     "0",
@@ -362,12 +350,12 @@ FLAGS = (
     "--json",
     "--help",
     "--out",
-    "--seeds",
+    "--seed",
     "--no-json",
-    "--n-queries",
-    "--ratio",
-    "--lr_attention",
-    "--config.seeds",
+    "--draws",
+    "--pauses",
+    "--lr_decoder",
+    "--config.seed",
 )
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
 WORD = st.one_of(st.sampled_from(VALUES), st.sampled_from(FLAGS), TEXT)
@@ -409,8 +397,8 @@ COMMAND = st.sampled_from(
         "env",
         "reproduce",
         "run",
-        "run published-figures",
-        "run published-figures",
+        "run first-force",
+        "run condensation",
         "raproduce",
     ]
 )
@@ -418,7 +406,7 @@ COMMAND = st.sampled_from(
 
 @given(
     command=st.one_of(COMMAND, WORD),
-    words=st.lists(st.one_of(WORD, st.sampled_from(["long-contexts"])), max_size=4),
+    words=st.lists(st.one_of(WORD, st.sampled_from(["first-force"])), max_size=4),
 )
 @settings(max_examples=300)
 def test_any_words_on_the_command_line_end_with_an_exit_code(command, words):

@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 from saccade.cli import _COMMANDS, main
-from saccade.experiments import EXPERIMENTS, experiment, finding_of
+from saccade.experiments import experiment
 from tests.cli.calls import called, strictly
+from tests.cli.conftest import ANSWERS
 from tests.patience import PATIENCE
 
 
@@ -99,21 +100,20 @@ def test_the_example_of_play_serves_its_page_until_ctrl_c(capsys, tmp_path):
             server.kill()  # or the block would wait for a server that Ctrl-C did not end
 
 
-def test_list_names_every_experiment_with_finding_and_time():
+def test_list_shows_questions_with_answers_and_times(monkeypatch):
+    monkeypatch.setattr("saccade.experiments.ANSWERS", ANSWERS)
     code, printed, _ = called("list")
     assert code == 0
     lines = printed.splitlines()[1:]  # in a pipe nothing is broken or cut
-    assert len(lines) == len(EXPERIMENTS)
-    assert all(
-        line.split()[0] == name and finding_of(name) in line
-        for line, name in zip(lines, EXPERIMENTS, strict=True)
-    )
+    assert [line.split()[0] for line in lines] == list(ANSWERS)
+    assert "Can it? Yes: it can." in lines[0]
+    assert lines[1].split() == ["joma", "Will", "it?", "No.", "2", "s"]
     code, printed, _ = called("list", "--json")
-    rows = strictly(printed)
-    assert code == 0
-    assert [row["name"] for row in rows] == list(EXPERIMENTS)
-    assert all(row["finding"].endswith((".", "]")) or len(row["finding"]) > 20 for row in rows)
-    assert all(row["seconds"] > 0 for row in rows)
+    rows = [
+        {"name": name, **{key: value for key, value in stored.items() if key != "verdicts"}}
+        for name, stored in ANSWERS.items()
+    ]
+    assert (code, strictly(printed)) == (0, rows)
 
 
 def test_env_tells_the_versions_that_can_move_a_number():
@@ -131,7 +131,7 @@ def test_without_a_command_and_with_help_it_says_how_to_begin():
     for arguments in ((), ("help",), ("-h",), ("--help",)):
         code, printed, _ = called(*arguments)
         assert code == 0
-        assert "saccade reproduce long-contexts" in printed
+        assert "saccade reproduce first-force" in printed
 
 
 @pytest.mark.parametrize("command", [command for command in _COMMANDS if command != "run"])
@@ -144,10 +144,10 @@ def test_help_speaks_of_flags_and_not_of_types_in_python(command, capsys):
 
 def test_help_of_a_run_lists_the_settings(capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["run", "published-figures", "--help"])
+        main(["run", "first-force", "--help"])
     assert not stopped.value.code
     printed = capsys.readouterr().out
     assert all(
         f"--{field.name.replace('_', '-')} " in printed
-        for field in fields(experiment("long-contexts").settings)
+        for field in fields(experiment("first-force").settings)
     )

@@ -12,22 +12,16 @@ from types import SimpleNamespace
 import pytest
 
 from saccade import cli
-from tests.cli.calls import finished, one_sentence, started
+from tests.cli.calls import QUICK, finished, one_sentence, started
 from tests.patience import PATIENCE
 
 
 def interrupted(out: Path, *settings: str) -> tuple[int, str]:
-    """Start the entropy experiment, of hours, press Ctrl-C once it is under way; exit code and
-    standard error.
-
-    At its own size a fast machine would be done before we press.
-    """
-    process = started(
-        "-m", "saccade", "run", "published-figures", "--steps", "1000000", *settings, "--out", out
-    )
+    """Start a run of hours, press Ctrl-C once it is under way; exit code and standard error."""
+    process = started("-m", "saccade", "run", QUICK, "--pause", "6000", *settings, "--out", out)
     try:
         deadline = time.monotonic() + PATIENCE
-        while not list(out.glob(".published-figures.*.unfinished")):
+        while not list(out.glob(".quick.*.unfinished")):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, "did not begin"
             time.sleep(0.01)
@@ -40,16 +34,16 @@ def interrupted(out: Path, *settings: str) -> tuple[int, str]:
         process.communicate()
 
 
-def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(medium, tmp_path):
+def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(own, tmp_path):
     from shutil import copytree
 
-    copytree(medium[0], tmp_path, dirs_exist_ok=True)
+    copytree(own[0], tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     code, err = interrupted(tmp_path, "--replace")
     assert code == 130
     assert one_sentence(err), err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert set(os.listdir(tmp_path)) == {"published-figures", "report.html"}
+    assert set(os.listdir(tmp_path)) == {"quick", "report.html"}
 
 
 def test_ctrl_c_stops_a_run_of_hours(tmp_path):

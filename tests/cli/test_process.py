@@ -11,10 +11,10 @@ from tests.cli.calls import finished, one_sentence, started, strictly
 
 
 def test_the_process_ends_with_the_exit_code_and_no_traceback():
-    code, out, err = finished("-m", "saccade", "list", "--json")
+    code, out, err = finished("-m", "saccade", "env", "--json")
     assert (code, err) == (0, "")
     assert strictly(out)
-    code, out, err = finished("-m", "saccade", "run", "published-figures", "--lr-attention", "nan")
+    code, out, err = finished("-m", "saccade", "run", "first-force", "--lr-attention", "nan")
     assert (code, out) == (2, "")
     assert one_sentence(err), err
 
@@ -87,7 +87,7 @@ def test_listing_and_mistakes_do_not_wait_for_jax():
     code = """
 import sys
 from saccade.cli import main
-codes = main(["list"]), main(["list", "--json"]), main(["run", "syn-smal"])
+codes = main(["list"]), main(["list", "--json"]), main(["run", "first-forse"])
 slow = [name for name in ("numpy", "jax", "torch", "xarray", "matplotlib") if name in sys.modules]
 print(codes, main(["env"]), slow, [name for name in ("jax", "torch") if name in sys.modules])
 """
@@ -124,7 +124,7 @@ task = saccade.SequenceClasses([[.5, .5, 0], [0, .5, .5]])
 assert saccade.train(task, steps=2, batch=3, context=5, dtype="float64").loss.dtype == "float64"
 assert saccade.flow(task, t1=5.0, n_times=3).loss.dtype == "float64"
 saccade.reduced_flow(task, t1=5.0, n_times=3)
-reproduce("long-contexts", sys.argv[1], experiment("long-contexts").settings(batch=2, context=7, seeds=1))
+reproduce("first-force", sys.argv[1], experiment("first-force").settings(windows=50, steps=3))
 after = everything()
 print([name for name in before if before[name] != after[name]])
 """

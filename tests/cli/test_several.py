@@ -11,7 +11,7 @@ import time
 from tests.cli.calls import called, finished, one_sentence, started, strictly
 from tests.patience import PATIENCE
 
-QUICK = ("first-force", "decoder")  # the second takes longer, and begins first
+QUICK = ("first-force", "reparameterisation")
 
 
 def test_several_experiments_give_the_claims_that_each_gives_alone_in_the_order_asked(tmp_path):
@@ -36,13 +36,11 @@ def test_a_result_of_other_settings_is_found_before_anything_runs(tmp_path):
     assert called("run", "first-force", "--steps", 41, "--out", tmp_path)[0] == 0
     code, _, err = called("reproduce", *QUICK, "--out", tmp_path)
     assert (code, one_sentence(err)) == (2, True), err
-    assert not (tmp_path / "decoder").exists()
+    assert not (tmp_path / "reparameterisation").exists()
 
 
 def test_ctrl_c_ends_all_of_them_and_leaves_nothing_half_done(tmp_path):
-    process = started(
-        "-m", "saccade", "reproduce", "published-figures", "next-direction", "--out", tmp_path
-    )
+    process = started("-m", "saccade", "reproduce", "focus", "condensation", "--out", tmp_path)
     try:
         deadline = time.monotonic() + PATIENCE
         while len(list(tmp_path.glob(".*.unfinished"))) < 2:

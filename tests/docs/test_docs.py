@@ -239,7 +239,8 @@ def test_no_marked_part_is_empty_for_a_reader_of_the_repository(page):
 
 def test_a_mark_without_an_end_is_filled_and_does_not_swallow_the_next_part(tmp_path, monkeypatch):
     monkeypatch.setattr(docs_parts, "DOCS", tmp_path)
-    (tmp_path / "outcomes.json").write_text('{"a": {"finding": "one"}, "b": {"finding": "two"}}')
+    answers = {"a": {"answer": "one"}, "b": {"answer": "two"}}
+    monkeypatch.setattr(docs_parts, "ANSWERS", answers)
     (tmp_path / "page.md").write_text(
         "A: <!-- found: a -->. B: <!-- found: b -->old<!-- end -->.\n"
     )

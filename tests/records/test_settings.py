@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from saccade import InputError
-from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
+from saccade.experiments import EXPERIMENTS, NEED_TORCH, experiment
 from saccade.records.schema import settings_of, with_settings
 
 
@@ -49,7 +49,7 @@ def test_settings_come_back_as_they_were(changed):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_settings_of_every_experiment_come_back(name):
-    if name in REAL_TEXT:
+    if name in NEED_TORCH:
         pytest.importorskip("torch")
     kind = experiment(name).settings
     assert settings_of(with_settings(xr.Dataset(), kind()), kind) == kind()

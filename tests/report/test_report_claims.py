@@ -42,18 +42,12 @@ def with_claims(page):
 def test_verdicts_are_counted_and_explained(visit, report, claims):
     page = visit(report)
     tiles = page.locator(".tile b").all_inner_texts()
-    assert tiles == [
-        "8",
-        "1",
-        "1",
-        "1",
-        "3",
-    ]  # hold, assumptions not met, inconclusive, controls, surprises
+    assert tiles == ["8", "2", "1", "1", "1", "1"]  # in the order of `KINDS`
     assert sum(map(int, tiles)) == len(claims)
-    assert " 5 published" in page.locator(".verdict-note").text_content()
+    assert "12 claims (5 published): 8 hold" in page.locator(".verdict-note").text_content()
     expect(page.locator(".commands code", has_text="saccade reproduce growth")).to_have_count(1)
     expect(page.locator("#all-claims .claim-square")).to_have_count(len(claims))
-    expect(page.locator('#all-claims .claim-square[data-kind="surprise"]')).to_have_count(3)
+    expect(page.locator('#all-claims .claim-square[data-kind="fails"]')).to_have_count(2)
 
 
 def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
@@ -174,10 +168,10 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
     page.fill('[data-filter="words"]', "iteration LOSS")
     assert shown(page) == ["loss"] * 4
     page.fill('[data-filter="words"]', "")
-    page.locator(".tile-surprise").click()
-    assert len(shown(page)) == 3
+    page.locator(".tile-fails").click()
+    assert len(shown(page)) == 2
     expect(page.locator("#claims-count")).to_have_text(
-        f"3 of {len(claims)} claims", use_inner_text=True
+        f"2 of {len(claims)} claims", use_inner_text=True
     )
 
 
@@ -189,30 +183,28 @@ def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(
     page.evaluate(
         "document.getElementById('all-claims').style.minHeight = '2000px'"
     )  # as of many results
-    page.locator(".tile-surprise").click()
+    page.locator(".tile-fails").click()
     rows = page.locator("#claims-table tr[data-claim]:visible")
-    expect(rows).to_have_count(3)
+    expect(rows).to_have_count(2)
     for place in (rows.first.locator(".opener"), page.locator("#claims-shown")):
         expect(place).to_be_in_viewport(ratio=1)
     expect(page.locator("#claims-shown")).to_contain_text(
-        f"3 of {len(claims)} claims: surprise", use_inner_text=True
+        f"2 of {len(claims)} claims: fails", use_inner_text=True
     )
     full = page.locator('#all-claims .claim-square[opacity="1"]')
     assert (
-        full.evaluate_all("all => all.map((one) => one.dataset.kind)") == ["surprise"] * 3
+        full.evaluate_all("all => all.map((one) => one.dataset.kind)") == ["fails"] * 2
     )  # the plot is filtered too
     page.get_by_role("button", name="Show all claims").click()
     expect(rows).to_have_count(len(claims))
     expect(full).to_have_count(len(claims))
     expect(page.get_by_role("button", name="Show all claims")).to_have_count(0)
-    expect(page.locator(".tile-surprise")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator(".tile-fails")).to_have_attribute("aria-pressed", "false")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, report, scheme):
-    """In tiles, strips, rows and squares; `known` is not among the results made here, so its marks
-    are added.
-    """
+    """In tiles, strips, rows and squares."""
     page = visit(report, color_scheme=scheme)
     found = page.evaluate("""() => {
       const made = (name, look, parent) => parent.appendChild(Object.assign(document.createElement(name), { className: look }));
@@ -222,16 +214,16 @@ def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, 
         const lines = square && style(square)[square.classList.contains("chart-ring") ? "stroke" : "fill"];
         const piece = style(made("i", `strip-${kind}`, strip)), row = style(made("span", `verdict verdict-${kind}`, document.body));
         return [style(made("button", `tile tile-${kind}`, document.body)).borderLeftColor, row.borderLeftColor,
-          kind === "cannot" ? piece.borderLeftColor : piece.backgroundColor, lines ?? row.borderLeftColor];
+          kind === "inconclusive" ? piece.borderLeftColor : piece.backgroundColor, lines ?? row.borderLeftColor];
       };
       const bad = style(made("i", "chart-bad", document.body)).fill;
-      const kinds = ["holds", "known", "control", "regress", "outside", "cannot", "surprise"];
+      const kinds = ["holds", "fails", "unmet", "inconclusive", "control", "surprise"];
       return { bad, kinds: Object.fromEntries(kinds.map((one) => [one, colours(one)])) };
     }""")
     kinds = {kind: set(colours) for kind, colours in found["kinds"].items()}
     assert all(len(colours) == 1 for colours in kinds.values()), kinds
     assert [kind for kind, colours in kinds.items() if found["bad"] in colours] == ["surprise"]
-    assert kinds["known"] not in (kinds["holds"], kinds["control"], kinds["outside"])
+    assert kinds["fails"] not in (kinds["holds"], kinds["control"], kinds["unmet"])
 
 
 def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
@@ -243,7 +235,8 @@ def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
     kinds = page.locator("#claims-table tr[data-kind]").evaluate_all(
         "rows => rows.map((row) => row.dataset.kind)"
     )
-    assert kinds == ["surprise"] * 3 + ["control", "cannot", "outside"] + ["holds"] * 8
+    last = ["surprise", "control", "inconclusive", "unmet", "fails", "fails"]
+    assert kinds == last + ["holds"] * 8
     page.get_by_role("button", name="claim", exact=True).click()
     assert sorted(claim["title"] for claim in claims) == sorted(shown(page), key=str.lower)
     assert shown(page)[0] == "a number that is missing"
@@ -258,17 +251,18 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     expect(row.locator("td").nth(2)).to_have_text(
         "measured 0.43 [0.4, 0.47], needed > 0.56", use_inner_text=True
     )
-    expect(row.locator(".verdict")).to_have_text("surprise: fails", use_inner_text=True)
-    outside = page.locator("tr[data-kind=outside]")
-    expect(outside.locator(".verdict")).to_have_text(
-        "assumptions not met (1 of 2); 0.1 too high", use_inner_text=True
+    expect(row.locator(".verdict")).to_have_text("fails", use_inner_text=True)
+    unmet = page.locator("tr[data-kind=unmet]")
+    expect(unmet.locator(".verdict")).to_have_text(
+        "assumptions not met (1 of 2); the numbers do not agree", use_inner_text=True
     )
-    assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
-    cannot = page.locator("tr[data-kind=cannot]")
-    expect(cannot.locator("td").nth(2)).to_have_text(
-        "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)", use_inner_text=True
+    assert unmet.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
+    inconclusive = page.locator("tr[data-kind=inconclusive]")
+    expect(inconclusive.locator("td").nth(2)).to_have_text(
+        "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)\nbound set after trial runs",
+        use_inner_text=True,
     )
-    expect(cannot.locator(".verdict")).to_have_text(
+    expect(inconclusive.locator(".verdict")).to_have_text(
         "inconclusive; about 2.7 times the windows would do", use_inner_text=True
     )
     control = page.locator("tr[data-kind=control]")

@@ -23,13 +23,11 @@ from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import Outcome
 from saccade.sweeps.units import units_of
 
-NAME = str(Path(__file__).with_name("toy.py"))
-SMALL = {"n_vocab": 20, "draws": 2}
-SETTINGS = [word for name, value in SMALL.items() for word in ("--setting", f"{name}={value}")]
+NAME = str(Path(__file__).with_name("quick.py"))
 
 
-def small_config(**changes: Any) -> Any:
-    return experiment(NAME).settings(**{**SMALL, "n_vocab": (20,), **changes})
+def small_config(*values: Any, **changes: Any) -> Any:
+    return experiment(NAME).settings(*values, **changes)
 
 
 def small_grid(n_seeds: int = 3, **changes: Any) -> Grid:
@@ -39,29 +37,17 @@ def small_grid(n_seeds: int = 3, **changes: Any) -> Grid:
 
 def small_arguments(out: Path, n_seeds: int = 3, *more: object) -> list[str]:
     """The same grid at the terminal."""
-    return [
-        *map(
-            str,
-            (
-                "sweep",
-                NAME,
-                *SETTINGS,
-                "--over",
-                "lr_decoder=1,2",
-                "--seeds",
-                n_seeds,
-                "--out",
-                out,
-                *more,
-            ),
-        )
-    ]
+    asked = ("sweep", NAME, "--over", "lr_decoder=1,2", "--seeds", n_seeds, "--out", out, *more)
+    return [*map(str, asked)]
 
 
 def computed(grid: Grid) -> list[Outcome]:
     """All outcomes of a grid, in this process."""
-    units = units_of(grid.name, grid.runs, {run.identity for run in grid.runs})
-    return [outcome for unit in units for outcome in execute(unit)]
+    return [execute(unit) for unit in units_of(grid, grid.runs, None)]
+
+
+def repaired(path: Path, *more: object) -> tuple[int, str, str]:
+    return called("verify", path, "--repair", "--file", NAME, "--workers", 1, *more)
 
 
 def called(*arguments: object) -> tuple[int, str, str]:
@@ -94,14 +80,16 @@ def manifest_runs(folder: Path) -> list[str]:
     return [entry["run"] for line in lines for entry in json.loads(line).get("runs", [])]
 
 
-def dataset_files(folder: Path) -> dict[str, bytes]:
-    """Every file of the dataset with its content."""
-    dataset = folder / "dataset.zarr"
-    return {
-        str(path.relative_to(dataset)): path.read_bytes()
-        for path in sorted(dataset.rglob("*"))
-        if path.is_file()
-    }
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its content."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def assert_refused(called: tuple[int, str, str], words: str = "") -> None:
+    """One sentence with these words, and exit code 2."""
+    code, _, err = called
+    assert (code, one_sentence(err), words in err) == (2, True, True), err
 
 
 def assert_same_dataset(one: Path, other: Path) -> None:
@@ -110,7 +98,7 @@ def assert_same_dataset(one: Path, other: Path) -> None:
     assert set(left.variables) == set(right.variables)
     for name in left.variables:
         np.testing.assert_array_equal(left[name].values, right[name].values, err_msg=str(name))
-    assert dataset_files(one) == dataset_files(other)
+    assert contents(one / "dataset.zarr") == contents(other / "dataset.zarr")
 
 
 def children(process: int) -> list[int]:

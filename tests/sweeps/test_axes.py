@@ -96,13 +96,15 @@ def test_python_values_mean_the_same_as_written_ones():
         "rate/steps=1..3:2",
         "kind=a/b,c",
         "rate=1,,2",
+        "rate=1:log..10:log8",
+        "rate=1:2..3",
+        "rate=-1e308..1e308:3",
+        "rate=..",
     ],
 )
 def test_a_mistake_is_one_sentence(text):
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=r"^[^\n]+[.?]$"):
         axes_of([text], Settings())
-    assert str(raised.value).endswith((".", "?"))
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,7 @@ def test_a_mistake_is_one_sentence(text):
         {3: [1]},
         {"rate": [True]},
         {"rate": [None]},
+        {"steps": [10**400]},
     ],
 )
 def test_a_mistake_in_python_is_one_sentence_too(over):
@@ -138,7 +141,7 @@ def test_a_grid_has_every_combination_once_the_last_axis_fastest():
     assert grid.shape == (2, 3, 2)
     got = [(run.config.lr_decoder, run.config.overlap, run.config.seed) for run in grid.runs]
     assert got == [
-        ((rate,), overlap, seed)
+        (rate, overlap, seed)
         for rate in (1.0, 2.0)
         for overlap in (0.1, 0.2, 0.3)
         for seed in (5, 7)
@@ -167,22 +170,3 @@ def test_none_is_a_place_with_a_name_that_can_be_typed_again():
         axes_of(["rate=1,none"], Settings())
     with pytest.raises(InputError, match="`optimiser` takes sgd or adam; got 'lion'"):
         axes_of(["optimiser=sgd,lion"], Settings())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "lr_decoder=1:log..10:log8",
-        "lr_decoder=1:2..3",
-        "lr_decoder=-1e308..1e308:3",
-        "lr_decoder=..",
-    ],
-)
-def test_a_range_with_its_signs_in_the_wrong_places_is_refused_in_a_sentence(text):
-    with pytest.raises(InputError, match=r"is not a number|too far apart"):
-        axes_of([text], small_config())
-
-
-def test_a_whole_number_beyond_all_bounds_is_no_value():
-    with pytest.raises(InputError, match=r"`draws` takes int"):
-        axes_of({"draws": [10**400]}, small_config())

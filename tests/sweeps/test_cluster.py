@@ -23,18 +23,22 @@ import xarray as xr
 import saccade
 from saccade.cli import main
 from saccade.errors import InputError
-from saccade.experiments import experiment
 from saccade.identity import computation
 from saccade.sweeps import cluster
 from saccade.sweeps.outcome_file import FINISHED
-from saccade.sweeps.units import unit_of
+from saccade.sweeps.units import Unit, units_of
 from tests.patience import PATIENCE
+from tests.sweeps.small_sweeps import NAME, small_grid
 
 distributed = pytest.importorskip("distributed")
 
-NAME = "first-force"
 CONSTANTS = [0.1 * number for number in range(1, 8)]
-OVER = {"lr_attention": CONSTANTS}
+OVER = {"lr_decoder": CONSTANTS}
+
+
+def one_unit() -> Unit:
+    grid = small_grid(1)
+    return units_of(grid, grid.runs, None)[0]
 
 
 @pytest.fixture(autouse=True)
@@ -132,14 +136,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
     return saccade.sweep(NAME, OVER, out=tmp_path_factory.mktemp("one") / "sweep", workers=1)
 
 
-def assert_same_bits(found: xr.Dataset, expected: xr.Dataset) -> None:
-    assert set(found.variables) == set(expected.variables)
-    for name in expected.variables:
-        assert found[name].dims == expected[name].dims
-        assert found[name].dtype == expected[name].dtype
-        assert found[name].values.tobytes() == expected[name].values.tobytes(), name
-
-
 def times_written(folder: Path) -> Counter[str]:
     """How often the manifest lists each run."""
     lines = [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
@@ -170,9 +166,9 @@ def test_one_process_two_processes_and_a_cluster_give_the_same_bits(
     two = saccade.sweep(NAME, OVER, out=tmp_path / "two", workers=2)
     many = saccade.sweep(NAME, OVER, out=tmp_path / "cluster", cluster=two_workers.address)
     assert (expected.status == FINISHED).all()
-    assert (expected.bound.std("overlap_constant").mean() > 0).item()
-    assert_same_bits(two, expected)
-    assert_same_bits(many, expected)
+    assert (expected.drawn.std("lr_decoder") > 0).all()
+    xr.testing.assert_equal(two, expected)
+    xr.testing.assert_equal(many, expected)
     assert_each_run_once(tmp_path / "cluster")
 
 
@@ -184,7 +180,7 @@ def test_a_killed_worker_changes_nothing(
     found = saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=kill)
     assert kill.is_done
     assert processes.workers[0].wait() == -signal.SIGKILL
-    assert_same_bits(found, expected)
+    xr.testing.assert_equal(found, expected)
     assert_each_run_once(tmp_path)
 
 
@@ -206,7 +202,7 @@ def test_a_scheduler_that_is_started_again_changes_nothing(
     found = saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=kill)
     assert kill.is_done
     assert before
-    assert_same_bits(found, expected)
+    xr.testing.assert_equal(found, expected)
     assert_each_run_once(tmp_path)
     assert all(line.startswith("saccade: ") for line in capfd.readouterr().err.splitlines())
 
@@ -230,14 +226,17 @@ def test_a_scheduler_that_stays_away_ends_in_a_sentence_and_the_rest_can_be_done
     with pytest.raises(InputError, match="was lost; what is finished is kept"):
         saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=Once(kill))
     assert 0 < len(times_written(tmp_path)) < len(CONSTANTS)
-    assert_same_bits(saccade.sweep(NAME, OVER, out=tmp_path, workers=2), expected)
+    xr.testing.assert_equal(saccade.sweep(NAME, OVER, out=tmp_path, workers=2), expected)
     assert_each_run_once(tmp_path)
 
 
 _CTRL_C = """
-import os, signal
+import os, signal, sys
+import saccade.sweeps.sweep
 from saccade.cli import entry
 from saccade.sweeps.folder import SweepFolder
+
+sys.modules["saccade.sweeps.sweep"]._COMMIT_EVERY = 0.0
 
 commit = SweepFolder.commit
 
@@ -254,7 +253,7 @@ entry()
 def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
     tmp_path: Path, two_workers: Processes, expected: xr.Dataset
 ) -> None:
-    over = f"overlap_constant={','.join(map(repr, CONSTANTS))}"
+    over = f"lr_decoder={','.join(map(repr, CONSTANTS))}"
     command = [
         "sweep",
         NAME,
@@ -279,13 +278,15 @@ def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
     assert 0 < len(times_written(tmp_path)) < len(CONSTANTS)
     assert main(command) == 0
     assert_each_run_once(tmp_path)
-    assert_same_bits(saccade.load_record(tmp_path / "dataset.zarr"), expected)
+    xr.testing.assert_equal(saccade.load_record(tmp_path / "dataset.zarr"), expected)
 
 
 def test_a_cluster_that_is_started_here_gives_the_same_bits_and_cannot_be_reached_from_outside(
     tmp_path: Path, expected: xr.Dataset, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert_same_bits(saccade.sweep(NAME, OVER, out=tmp_path, cluster="local", workers=2), expected)
+    xr.testing.assert_equal(
+        saccade.sweep(NAME, OVER, out=tmp_path, cluster="local", workers=2), expected
+    )
     assert_each_run_once(tmp_path)
     assert "authentication" not in capfd.readouterr().err
 
@@ -299,7 +300,7 @@ def test_a_cluster_without_authentication_is_warned_of_once(
                 "sweep",
                 NAME,
                 "--over",
-                "overlap_constant=1",
+                "lr_decoder=1",
                 "--out",
                 str(tmp_path),
                 "--cluster",
@@ -327,12 +328,12 @@ def test_a_cluster_object_serves_as_well_as_its_address(
         "dashboard_address": "127.0.0.1:0",
     }
     with distributed.LocalCluster(**settings) as own:
-        found = saccade.sweep(NAME, {"overlap_constant": CONSTANTS[:2]}, out=tmp_path, cluster=own)
+        found = saccade.sweep(NAME, {"lr_decoder": CONSTANTS[:2]}, out=tmp_path, cluster=own)
         while any(
             kept._worker._process is not None for kept in cluster._all_kept
         ):  # its threads are of this process
             time.sleep(0.02)
-    assert_same_bits(found, expected.isel(overlap_constant=slice(2)))
+    xr.testing.assert_equal(found, expected.isel(lr_decoder=slice(2)))
 
 
 def test_without_a_scheduler_there_is_one_sentence(
@@ -341,7 +342,7 @@ def test_without_a_scheduler_there_is_one_sentence(
     monkeypatch.setattr(cluster, "_CONNECT", 0.5)
     address = Processes().address
     for wrong in (address, "nowhere", "udp://127.0.0.1:1"):
-        over = ["--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", wrong]
+        over = ["--over", "lr_decoder=1", "--out", str(tmp_path), "--cluster", wrong]
         assert main(["sweep", NAME, *over]) == 2
         (sentence,) = capfd.readouterr().err.splitlines()
         assert sentence.startswith(f"saccade: no Dask scheduler answers at '{wrong}'")
@@ -350,14 +351,14 @@ def test_without_a_scheduler_there_is_one_sentence(
 def test_a_worker_with_other_code_or_another_engine_is_refused(
     tmp_path: Path, two_workers: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unit = unit_of(NAME, {"run": experiment(NAME).settings()}, None, None)
+    unit = one_unit()
     other = computation() | {"compiled C": "other instructions"}
     refusal = "compiled C: 'other instructions' on your machine, .* there"
     with pytest.raises(InputError, match=refusal):
         cluster._remote(unit, None, other)
     monkeypatch.setattr(cluster, "computation", lambda own: other)
     with pytest.raises(InputError, match=refusal):
-        saccade.sweep(NAME, {"overlap_constant": [1.0]}, out=tmp_path, cluster=two_workers.address)
+        saccade.sweep(NAME, {"lr_decoder": [1.0]}, out=tmp_path, cluster=two_workers.address)
 
 
 def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
@@ -365,7 +366,7 @@ def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
         "sweep",
         NAME,
         "--over",
-        "overlap_constant=1",
+        "lr_decoder=1",
         "--out",
         str(tmp_path),
         "--cluster",
@@ -385,11 +386,11 @@ def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = cluster._Kept(memory=0)
-    unit = unit_of(NAME, {"run": experiment(NAME).settings(steps=2)}, None, None)
+    unit = one_unit()
     kept.run(unit)
     first = kept._worker._process
     monkeypatch.setattr(cluster, "_IDLE", 0.1)
-    assert kept.run(unit)[0].status == FINISHED
+    assert kept.run(unit).status == FINISHED
     while kept._worker._process is not None:
         assert kept._worker._process is first
         time.sleep(0.02)

@@ -12,11 +12,10 @@ import shutil
 import pytest
 
 from saccade.cli import main
-from saccade.sweeps.command import SWEEP_OPTIONS, VERIFY_OPTIONS, _plan_sentence
-from saccade.sweeps.estimate import Estimate
+from saccade.sweeps.command import SWEEP_OPTIONS, VERIFY_OPTIONS
 from tests.sweeps.small_sweeps import (
     NAME,
-    SETTINGS,
+    assert_refused,
     assert_same_dataset,
     called,
     kept,
@@ -61,52 +60,35 @@ def test_status_says_what_is_there_and_writes_nothing(swept):
     out, _ = swept
     before = {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)}
     code, printed, _ = called("sweep", "--status", out)
-    assert (code, printed) == (0, f"{NAME}: 4 runs over lr_decoder (2) x seed (2)\n4 finished\n")
+    assert (code, printed) == (0, "quick: 4 runs over lr_decoder (2) x seed (2)\n4 finished\n")
     counts = json.loads(called("sweep", "--status", out, "--json")[1])
-    assert (counts["name"], counts["runs"], counts["finished"], counts["missing"]) == (
-        NAME,
-        4,
-        4,
-        0,
-    )
+    said = [counts[name] for name in ("name", "runs", "finished", "missing")]
+    assert said == ["quick", 4, 4, 0]
     assert {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)} == before
 
 
-@pytest.mark.parametrize("place", [0, 100, -1], ids=["first byte", "middle", "last end of line"])
-def test_status_does_not_count_by_a_damaged_manifest(swept, tmp_path, place):
+@pytest.mark.parametrize("place", [0, 100, -1, None])
+def test_status_does_not_count_by_a_damaged_or_lost_manifest(swept, tmp_path, place):
     out = shutil.copytree(swept[0], tmp_path / "sweep")
     manifest = bytearray((out / "manifest.jsonl").read_bytes())
-    manifest[place] ^= 64
-    (out / "manifest.jsonl").write_bytes(manifest)
-    code, printed, err = called("sweep", "--status", out)
-    assert (code, printed) == (2, "")
-    assert "(1 of its lines), so finished runs are unknown" in err
-
-
-def test_status_does_not_count_without_a_manifest(swept, tmp_path):
-    out = shutil.copytree(swept[0], tmp_path / "sweep")
-    (out / "manifest.jsonl").unlink()
-    code, printed, err = called("sweep", "--status", out)
-    assert (code, printed) == (2, "")
-    assert "are not in its manifest, so finished runs are unknown" in err
+    if place is None:
+        (out / "manifest.jsonl").unlink()
+    else:
+        manifest[place] ^= 64
+        (out / "manifest.jsonl").write_bytes(manifest)
+    said = "are not in its manifest" if place is None else "(1 of its lines)"
+    assert_refused(called("sweep", "--status", out), f"{said}, so finished runs are unknown")
 
 
 def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
     code, printed, _ = called(*small_arguments(tmp_path / "new", 50, "--plan", "--json"))
     found = json.loads(printed)
-    assert (code, found["runs"], found["to_do"], found["calls"]) == (0, 100, 100, 100)
+    assert (code, found["runs"], found["to_do"]) == (0, 100, 100)
     assert 0 < found["seconds"] < 300
     assert not (tmp_path / "new").exists()
     code, printed, _ = called(*small_arguments(swept[0], 2, "--plan"))
     assert (code, printed[:35]) == (0, "4 runs, 4 finished, 0 to do: about ")
     assert printed.endswith("Nothing was written.\n")
-
-
-def test_a_plan_counts_what_is_finished_and_what_is_left():
-    said = _plan_sentence(
-        small_grid(5), Estimate(n_runs=3, n_units=2, start=1.0, unit=0.5, total=2.0), 2
-    )
-    assert said.startswith("10 runs, 7 finished, 3 to do in 2 calls: about ")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +110,6 @@ def test_a_plan_says_what_the_sweep_would_refuse_and_exits_with_1(tmp_path):
     arguments = [
         "sweep",
         NAME,
-        *SETTINGS,
         "--over",
         "lr_decoder=1,-1",
         "--out",
@@ -169,7 +150,7 @@ def entries(line: str) -> list[str]:
     [
         (),
         ("no-such-thing",),
-        ("decoder-dynamic", "--seeds", 3),
+        ("first-forse", "--seeds", 3),
         (NAME,),
         (NAME, "--seeds", "many"),
         (NAME, "--seeds", -1),
@@ -180,9 +161,8 @@ def entries(line: str) -> list[str]:
         (NAME, "--setting", "draws=1e30", "--seeds", 2),
         (NAME, "--over", "draws=2,1e30"),
         (NAME, "--over", "draws=9223372036854775808"),
-        (NAME, "--over", "overlap/draws=0.1/2,nan/3"),
-        ("escape", "--over", "seed=0,99999999999999999999"),
-        ("published-figures", "--over", "seeds=99999999999999999999"),
+        (NAME, "--over", "overlap/draws=0.1/2,x/3"),
+        (NAME, "--over", "seed=0,99999999999999999999"),
         (NAME, "--seeds", 2, "--workers", 0),
         (NAME, "--seeds", 2, "--memory", -1),
         (NAME, "--seeds", 2, "--time-limit", 0),

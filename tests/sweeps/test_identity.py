@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,10 +17,16 @@ import pytest
 import saccade
 from saccade import identity
 from saccade.compiled import compiled_code
-from saccade.experiments import experiment
 from saccade.identity import computation, identities, user_files
 from saccade.sweeps.grid import Grid
-from tests.sweeps.small_sweeps import NAME, called, manifest_runs, small_arguments, small_config
+from tests.sweeps.small_sweeps import (
+    NAME,
+    called,
+    manifest_runs,
+    small_arguments,
+    small_config,
+    small_grid,
+)
 
 ROOT = Path(__file__).parents[2]
 _EDITED = """
@@ -55,7 +61,7 @@ def test_a_change_of_any_file_that_computes_is_another_computation(tmp_path):
     files = [
         "models/rows_kernel.c",
         "models/flow_kernel.c",
-        "experiments/scan_and_snap/decoder.py",
+        "experiments/scan_and_snap/first_force.py",
         "sweeps/execution.py",
     ]
     ended = _finished(tmp_path, "-c", _EDITED, json.dumps(files))
@@ -75,7 +81,7 @@ def test_runs_without_the_compiled_code_are_other_runs_and_repair_nothing(tmp_pa
     damaged = next((path / "runs").iterdir())
     whole = damaged.read_bytes()
     damaged.write_bytes(b"damaged")
-    refused = _finished(tmp_path, "-m", "saccade", "verify", path, "--repair")
+    refused = _finished(tmp_path, "-m", "saccade", "verify", path, "--repair", "--file", NAME)
     assert refused.returncode == 2
     assert f"(compiled C: '{compiled_code()}' then, 'not built' now)" in refused.stderr
     assert damaged.read_bytes() == b"damaged"
@@ -99,22 +105,10 @@ def test_another_version_of_a_numerical_library_is_another_computation(monkeypat
 
 def test_a_change_of_any_setting_is_another_run():
     config = small_config()
-    changed = {"n_vocab": (21,), "lr_decoder": (1.5,), "overlap": 0.25, "remark_lr": 0.06}
-    others = [
-        replace(
-            config,
-            **{
-                field.name: changed.get(
-                    field.name, getattr(config, field.name) + 1 if field.name not in changed else 0
-                )
-            },
-        )
-        for field in fields(config)
-    ]
-    assert (
-        len({identities(NAME, vars(each), "code", {})({}) for each in (config, *others)})
-        == len(fields(config)) + 1
-    )
+    changed = vars(small_config(2.0, 0.25, 4, 0.5, "other.csv", 1))
+    others = [replace(config, **{name: value}) for name, value in changed.items()]
+    found = {identities(NAME, vars(each), "code", {})({}) for each in (config, *others)}
+    assert len(found) == len(changed) + 1
 
 
 def test_experiment_and_code_are_part_of_a_run():
@@ -128,9 +122,7 @@ def test_another_table_of_classes_is_another_run_under_its_old_name(tmp_path):
     found = set()
     for content in ("class,a,b\nx,0.5,0.5\n", "class,a,b\nx,0.4,0.6\n"):
         table.write_text(content)
-        config = experiment("scan-then-snap").settings(classes=str(table))
-        grid = Grid.of("scan-then-snap", {"t1": [10.0, 100.0]}, None, config)
-        found |= {run.identity for run in grid.runs}
+        found |= {run.identity for run in small_grid(1, classes=str(table)).runs}
     assert len(found) == 4
 
 

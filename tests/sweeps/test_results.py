@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import replace
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,14 +12,17 @@ import pytest
 import xarray as xr
 
 from saccade.errors import InputError
-from saccade.experiments import experiment
+from saccade.lab.case import Case
 from saccade.lab.claim import FAILS, HOLDS, UNMET
+from saccade.lab.experiment import Result
 from saccade.report.style import save_figure
-from saccade.sweeps import command, execution
+from saccade.sweeps import execution
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.outcome_file import FAILED, Outcome, unpacked
+from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.sweep import write_results
+from saccade.theories.condition import equal
+from tests.sweeps.quick import MEAN
 from tests.sweeps.small_sweeps import (
     NAME,
     called,
@@ -40,7 +41,7 @@ def results(tmp_path_factory):
     """Two rates, three seeds; one run failed, one was not run."""
     grid = small_grid(3)
     outcomes = computed(grid)
-    failed = Outcome(outcomes[1].identity, FAILED, 'it said "no", twice', 0.5, outcomes[1].company)
+    failed = Outcome(outcomes[1].identity, FAILED, 'it said "no", twice', 0.5)
     folder = kept(grid, tmp_path_factory.mktemp("results"), [outcomes[0], failed, *outcomes[2:-1]])
     return grid, outcomes, folder, write_results(grid, folder)
 
@@ -50,7 +51,7 @@ def test_every_run_is_at_its_place_in_the_dataset(results):
     assert list(dataset.lr_decoder.values) == [1.0, 2.0]
     assert list(dataset.seed.values) == [0, 1, 2]
     for run, outcome in zip(grid.runs, outcomes, strict=True):
-        for name in ("height", "plain_logit", "share_of_claims_holding"):
+        for name in ("drawn", "powers", "share_of_claims_holding"):
             values = dataset[name].values[run.place]
             if run.place in ((0, 1), (1, 2)):
                 assert np.isnan(values).all()
@@ -60,7 +61,7 @@ def test_every_run_is_at_its_place_in_the_dataset(results):
         ["finished", FAILED, "finished"],
         ["finished", "finished", "missing"],
     ]
-    assert dataset.height.attrs["definition"]
+    assert dataset.drawn.attrs["definition"]
 
 
 def test_the_table_has_a_row_for_each_run_and_is_the_same_as_csv_and_as_parquet(results):
@@ -171,20 +172,9 @@ def test_the_number_shown_is_the_one_asked_for_or_a_sentence(results):
 def test_variables_that_differ_in_shape_between_runs_are_left_out_and_named(tmp_path):
     grid = Grid.of(NAME, {"draws": [2, 3]}, config=small_config())
     dataset = write_results(grid, kept(grid, tmp_path))
-    assert "height" not in dataset
-    assert "height" in dataset.attrs["left_out"]
-    assert dataset.plain_logit.dims == ("draws", "case")
-
-
-def test_gathering_that_takes_long_is_told_of_on_the_bar(results, monkeypatch):
-    grid, _, folder, _ = results
-    told: list[tuple] = []
-    write_results(grid, folder, on_progress=command._gathering(lambda *words: told.append(words)))
-    assert told == []
-    monkeypatch.setattr(command, "_LONG", -1.0)
-    write_results(grid, folder, on_progress=command._gathering(lambda *words: told.append(words)))
-    assert [label for _, label in told] == ["gathering all runs"] * 6
-    assert [fraction for fraction, _ in told] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+    assert "drawn" not in dataset
+    assert "drawn" in dataset.attrs["left_out"]
+    assert dataset.powers.dims == ("draws", "power")
 
 
 def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_path):
@@ -203,36 +193,20 @@ def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_pat
         ([UNMET], np.nan, 1),
     ],
 )
-def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):
-    control = SimpleNamespace(
-        verdict=FAILS, measured=0.0, label="control", breaks="one query"
-    )  # fails as it must: counts nowhere
-    claims = [
-        control,
-        *(
-            SimpleNamespace(verdict=verdict, measured=0.0, label="one", breaks="")
-            for verdict in verdicts
-        ),
-    ]
-    asked = replace(experiment(NAME), claims=lambda record: claims)
-    monkeypatch.setattr(execution, "experiment", lambda name: asked)
-    (outcome, *_) = computed(small_grid(1))
-    numbers = unpacked(*outcome.record)
+def test_claims_that_neither_hold_nor_fail_are_counted_apart(verdicts, share, outside):
+    case = Case()
+    made = {
+        HOLDS: case.at_most(MEAN, "small", 0.0, 1.0),
+        FAILS: case.at_most(MEAN, "large", 2.0, 1.0),
+        UNMET: case.but([equal("tokens", 1, 2)]).at_most(MEAN, "elsewhere", 0.0, 1.0),
+    }
+    control = case.breaking(equal("queries", 1, 2)).at_most(MEAN, "control", 2.0, 1.0)
+    found = [control, *(made[verdict] for verdict in verdicts)]  # a control counts nowhere
+    assert [claim.verdict for claim in found] == [FAILS, *verdicts]
+    numbers = execution._with_measures(Result(claims=found))
     np.testing.assert_equal(
-        [numbers.share_of_claims_holding.item(), numbers.claims_outside.item()], [share, outside]
+        [numbers.share_of_claims_holding.item(), numbers.claims_undecided.item()], [share, outside]
     )
-
-
-def test_runs_of_one_call_share_its_time_and_not_what_was_loaded_before(monkeypatch):
-    clock = iter([0.0, 10.0, 16.0])
-    monkeypatch.setattr(execution, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr(execution, "experiment", lambda name: None)
-    monkeypatch.setattr(execution, "_records", lambda unit, on_progress: ["one", "two", "three"])
-    monkeypatch.setattr(
-        execution, "_finished", lambda unit, number, record, seconds: (record, seconds)
-    )
-    unit = SimpleNamespace(name="any", seconds=None, identities=("1", "2", "3"))
-    assert execution.execute(unit) == [("one", 2.0), ("two", 2.0), ("three", 2.0)]
 
 
 @pytest.mark.parametrize(

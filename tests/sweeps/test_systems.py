@@ -22,6 +22,7 @@ import saccade
 from saccade.cli import main
 from saccade.errors import InputError
 from saccade.sweeps.system_identity import system_identity
+from tests.sweeps.small_sweeps import contents
 
 
 class Well(saccade.System):
@@ -77,17 +78,17 @@ def test_a_dataset_gives_way_only_to_one_that_holds_all_its_runs(tmp_path, other
         return saccade.sweep(make, over, out=tmp_path, **settings)
 
     swept(**asked)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     with pytest.raises(
         InputError, match=r"results of another sweep \(\d of its 6 runs are not in this one\)"
     ):
         swept(**asked | other)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
     assert (
         swept(**asked | {"over": OVER | {"depth": [0.0, 5.0, 7.0]}}).sizes["depth"] == 3
     )  # all of it and more
     swept(**asked | other, replace=True)
-    assert {path for path in before if "dataset" not in str(path)} <= {*tmp_path.rglob("*")}
+    assert {file for file in before if "dataset" not in file} <= {*contents(tmp_path)}
 
 
 def kept(folder):
@@ -373,6 +374,7 @@ CHANGES = {  # what differs -> what stands there, what stands there then
 NAMES = """
 import json, sys, types
 from saccade.sweeps.system_identity import system_identity
+from tests.sweeps.small_sweeps import contents
 
 found = {}
 for name, (own, deeper) in json.load(sys.stdin).items():

@@ -7,25 +7,23 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
-
-import numpy as np
-from saccade.lab.protocol import Experiment
+from dataclasses import replace
 
 import saccade
 from saccade import processes
+from saccade.lab.experiment import Experiment
 from saccade.processes import Worker
 from saccade.sweeps.execution import execute
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.outcome_file import FAILED, FINISHED, TIMED_OUT
-from saccade.sweeps.processes import outcomes_of
+from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT
+from saccade.sweeps.processes import outcome_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
-from tests.kept_processes import Kept
 from tests.patience import PATIENCE
 from tests.sweeps.small_sweeps import (
     NAME,
-    SETTINGS,
     assert_same_dataset,
     called,
     children,
@@ -38,15 +36,13 @@ from tests.sweeps.small_sweeps import (
 
 def one_unit(**changes):
     grid = Grid.of(NAME, {"seed": [0]}, config=small_config(**changes))
-    (unit,) = units_of(grid.name, grid.runs, {grid.runs[0].identity})
-    return unit
+    return units_of(grid, grid.runs, None)[0]
 
 
 def test_a_run_that_raises_is_kept_with_its_reason_and_the_others_finish(tmp_path):
     arguments = (
         "sweep",
         NAME,
-        *SETTINGS,
         "--over",
         "lr_decoder=-1,2,3",
         "--out",
@@ -75,8 +71,8 @@ def test_any_exception_is_a_reason(monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr(Experiment, "run_together", broken)
-    (outcome,) = execute(one_unit())
+    monkeypatch.setattr(Experiment, "run", broken)
+    outcome = execute(one_unit())
     assert (outcome.status, outcome.reason, outcome.record) == (
         FAILED,
         "ZeroDivisionError: by zero",
@@ -85,13 +81,11 @@ def test_any_exception_is_a_reason(monkeypatch):
 
 
 def test_runs_beyond_their_time_are_ended_whether_they_listen_or_not(tmp_path, monkeypatch):
-    """A run with 10^7 draws does not look at the clock within a minute, so its process is ended and
-    replaced.
-    """
+    """A run that pauses for a minute does not look at the clock, so its process is replaced."""
     monkeypatch.setattr(processes, "_GRACE", 1.0)
     dataset = sweep(
         NAME,
-        {"draws": [2, 10**7, 3]},
+        {"pause": [0.0, 60.0, 0.1]},
         out=tmp_path,
         config=small_config(),
         workers=1,
@@ -102,8 +96,7 @@ def test_runs_beyond_their_time_are_ended_whether_they_listen_or_not(tmp_path, m
 
 
 def test_a_run_that_hears_that_its_time_is_over_ends_by_itself():
-    unit = one_unit()
-    (outcome,) = execute(type(unit)(unit.name, unit.identities, unit.settings, None, 1e-9))
+    outcome = execute(replace(one_unit(), seconds=1e-9))
     assert (outcome.status, outcome.reason) == (TIMED_OUT, "took more than 1e-09 s")
 
 
@@ -117,6 +110,14 @@ def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
     assert not (tmp_path / "figure.svg").exists()
     assert called(*small_arguments(tmp_path, 1, "--retry-failed"))[0] == 0
     assert (tmp_path / "figure.svg").exists()
+
+
+def test_a_run_that_diverges_is_kept_with_its_record_and_counted(tmp_path):
+    dataset = sweep(NAME, {"lr_decoder": [1.0, 900.0]}, out=tmp_path, workers=1)
+    assert list(dataset.status.values) == [FINISHED, DIVERGED]
+    assert str(dataset.reason.values[1]) == "1 of 1 trajectories left all bounds"
+    assert dataset.drawn.notnull().all()
+    assert "1 diverged" in called("sweep", "--status", tmp_path)[1]
 
 
 def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_again(tmp_path):
@@ -142,11 +143,11 @@ def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_agai
 def test_a_process_that_was_killed_between_two_runs_does_not_hold_up_the_next():
     worker = processes.Worker(0)
     try:
-        assert outcomes_of(worker, one_unit())[0].status == FINISHED
+        assert outcome_of(worker, one_unit()).status == FINISHED
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait()
         assert (
-            outcomes_of(worker, one_unit())[0].status == FINISHED
+            outcome_of(worker, one_unit()).status == FINISHED
         )  # an idle process that was lost is no run's fault
     finally:
         worker.stop()
@@ -161,50 +162,21 @@ def test_a_run_beyond_its_share_of_memory_fails_and_the_others_finish(tmp_path):
     assert "Unable to allocate" in str(dataset.reason.values[1])
 
 
-class Killed(Kept):
-    """A worker whose first process is killed while it still loads."""
+def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
+    worker = Worker()
 
-    n_started = 0
-
-    def _start_process(self):
-        self.n_started += 1
-        if self.n_started > 1:
-            super()._start_process()
-        else:
-            Worker._start_process(self)  # a new one
-            self._process.kill()
-
-
-def computed_by(worker, unit):
-    try:
-        return outcomes_of(worker, unit)
-    finally:
+    def close_once_it_loads():
+        while worker._process is None:
+            time.sleep(0.01)
         worker.close()
 
-
-class Dying(Kept):
-    """A worker whose process is ended just before it begins some of its jobs."""
-
-    def __init__(self, *jobs: int) -> None:
-        super().__init__()
-        self.jobs, self.n_asked = jobs, 0
-
-    def answer(self, run, *job, seconds=None):
-        self.n_asked += 1
-        if self.n_asked - 1 in self.jobs:
-            raise processes.LostProcessError("its process was ended by signal 9")
-        return super().answer(run, *job, seconds=seconds)
-
-
-def assert_same_bits(outcomes, others):
-    for one, other in zip(outcomes, others, strict=True):
-        assert one.company == other.company
-        for name, values in one.record[1].items():
-            np.testing.assert_array_equal(values, other.record[1][name], err_msg=name)
+    threading.Thread(target=close_once_it_loads, daemon=True).start()
+    assert outcome_of(worker, one_unit()).status == FAILED
+    assert worker._process is None
 
 
 def test_a_name_in_keep_that_no_record_has_ends_the_sweep_at_its_first_run(tmp_path):
-    code, _, err = called(*small_arguments(tmp_path, 3, "--workers", 1, "--keep", "heigth"))
+    code, _, err = called(*small_arguments(tmp_path, 3, "--workers", 1, "--keep", "drwan"))
     assert code == 2
-    assert "`keep` variable 'heigth' is not known" in err
+    assert "`keep` variable 'drwan' is not known" in err
     assert not (tmp_path / "manifest.jsonl").exists()

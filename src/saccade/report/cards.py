@@ -42,20 +42,20 @@ def menu(results: list[Result]) -> str:
     """Links to every card, by heading. It comes after the cards, so that a keyboard reaches them
     first.
     """
-    groups = "".join(
-        f'<p><a href="#part-{number}">{escape(name)}</a></p><ul>{"".join(_link(place, result) for place, result in members)}</ul>'
-        for number, (name, members) in enumerate(parts(results).items())
-    )
+    groups = ""
+    for number, (name, members) in enumerate(parts(results).items()):
+        links = "".join(
+            f'<li><a href="#result-{place}" title="{escape(result.name)}">'
+            f"{escape(result.title or result.name)}</a></li>"
+            for place, result in members
+        )
+        groups += f'<p><a href="#part-{number}">{escape(name)}</a></p><ul>{links}</ul>'
     claims = (
         '<p><a href="#claims">All claims</a></p>'
         if any(result.claims for result in results)
         else ""
     )
     return f'<nav class="menu" aria-label="Experiments">{groups}{claims}</nav>'
-
-
-def _link(place: int, result: Result) -> str:
-    return f'<li><a href="#result-{place}" title="{escape(result.name)}">{escape(result.title or result.name)}</a></li>'
 
 
 def _card(place: int, result: Result, body: str) -> str:

@@ -56,7 +56,12 @@ def _verdicts(results: list[Result]) -> str:
     found = Counter(kind_of(claim) for result in results for claim in result.claims)
     if not found:
         return ""
-    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind])
+    tiles = "".join(
+        f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
+        f"<b>{found[kind]}</b> {words}</button>"
+        for kind, words in KINDS.items()
+        if found[kind]
+    )
     counted = tally([claim for result in results for claim in result.claims])
     note = (
         f"{counted}. A claim whose assumptions are not met is neither confirmed nor refuted. "
@@ -65,13 +70,6 @@ def _verdicts(results: list[Result]) -> str:
     )
     folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div>{folded}'
-
-
-def _tile(kind: str, count: int) -> str:
-    button = (
-        f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
-    )
-    return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
 
 
 def claims_of(results: list[Result]) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -118,11 +116,16 @@ def _sources(results: list[Result]) -> str:
 def _equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
     found = dict(equation_of(claim) for result in results for claim in result.claims)
-    return "".join(
-        f'<template data-equation="{escape(key)}">{_lines(lines)}</template>'
-        for key, lines in found.items()
-        if key
-    )
+    templates = ""
+    for key, lines in found.items():
+        equations = "".join(
+            f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
+            for name, markup in lines
+        )
+        templates += (
+            f'<template data-equation="{escape(key)}">{equations}</template>' if key else ""
+        )
+    return templates
 
 
 def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
@@ -140,23 +143,19 @@ def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def _lines(lines: list[tuple[str, str]]) -> str:
-    return "".join(
-        f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
-        for name, markup in lines
-    )
-
-
 def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     """A claim; `result` is the name to show under it, empty where all claims are of one."""
     kind = kind_of(claim)
+    set_when = (
+        f"<small>bound set {escape(claim['bound_set'])}</small>" if claim["bound_set"] else ""
+    )
     under = "".join(
         f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words
     )
     cells = [
         f'<td class="claim"><span class="claim-text">{escape(claim["title"])}</span>{under}</td>',
         f'<td data-title="statement">{escape(theorem(claim))}<small>{escape(claim["statement"]["title"])}</small></td>',
-        f'<td data-title="result">{escape(claim["says"])}</td>',
+        f'<td data-title="result">{escape(claim["says"])}{set_when}</td>',
         f'<td data-title="verdict" data-value="{list(KINDS).index(kind)}">'
         f'<span class="verdict verdict-{kind}">{escape(claim["verdict_says"])}</span></td>',
     ]

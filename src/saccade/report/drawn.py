@@ -82,7 +82,9 @@ def draw_panels(
         height or len(broken) * min(_HEIGHT, width / columns),
         _SMALLEST * _READABLE_HEIGHT * len(broken),
     )
-    cell = _cell(width / columns, height / len(broken))
+    across, down = width / columns, height / len(broken)
+    share = min(1.0, across / _READABLE_WIDTH, down / _READABLE_HEIGHT)
+    cell = _Cell(across, down, 0.9 * rcParams["font.size"] * max(_SMALLEST, share))
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.add_gridspec(len(broken), columns)
     for place, row in enumerate(broken):
@@ -113,11 +115,6 @@ def _columns(rows: list[list[dict[str, Any]]], width: float | None, height: floa
     return max(range(most, 0, -1), key=readable)
 
 
-def _cell(width: float, height: float) -> _Cell:
-    share = min(1.0, width / _READABLE_WIDTH, height / _READABLE_HEIGHT)
-    return _Cell(width, height, 0.9 * rcParams["font.size"] * max(_SMALLEST, share))
-
-
 def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     axes.tick_params(which="both", labelsize=0.85 * cell.letters)
     title, across, up = (
@@ -133,9 +130,10 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     )  # no ticks on top to look out for
     axes.set_xlabel(across, fontsize=cell.letters, parse_math=False)
     axes.set_ylabel(up, fontsize=cell.letters, parse_math=False)
-    {"line": _line, "bars": _bars, "heat": _heat, "timeline": _timeline}[spec["kind"]](
-        axes, spec, cell
-    )
+    if spec["kind"] == "timeline":
+        draw_timeline(axes, spec, cell.letters)
+    else:
+        {"line": _line, "bars": _bars, "heat": _heat}[spec["kind"]](axes, spec, cell)
 
 
 def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
@@ -216,16 +214,9 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         named.append((axes.axhline(level["y"], **_RULE), level["label"]))
     _names(axes, "x", places, spec["labels"], cell)
     _rules(axes, spec | {"levels": ()}, cell)
-    _legend(axes, spec, _ends_of_shades(groups, named), cell)
-
-
-def _ends_of_shades(
-    groups: list[dict[str, Any]], named: list[tuple[Any, str]]
-) -> list[tuple[Any, str]]:
-    """Of many groups from light to dark only the first and the last are named."""
     shaded = [place for place, group in enumerate(groups) if "shade" in group]
-    hidden = set(shaded[1:-1]) if len(shaded) > 4 else set()
-    return [item for place, item in enumerate(named) if place not in hidden]
+    hidden = set(shaded[1:-1]) if len(shaded) > 4 else set()  # the first and the last are named
+    _legend(axes, spec, [item for at, item in enumerate(named) if at not in hidden], cell)
 
 
 def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
@@ -259,10 +250,6 @@ def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     bar.ax.tick_params(labelsize=0.85 * cell.letters)
     unit = spec.get("unit") or ""
     bar.ax.set_ylabel("" if unit == "1" else unit, fontsize=cell.letters, parse_math=False)
-
-
-def _timeline(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
-    draw_timeline(axes, spec, cell.letters)
 
 
 def _limits(axis: dict[str, Any], set_limits: Any) -> None:

@@ -14,15 +14,9 @@ def pace(values: np.ndarray, times: np.ndarray, clock: np.ndarray) -> np.ndarray
     values (time, ...) have moved until then. Times that are not known are left out.
     """
     known, evenly = np.isfinite(times), np.arange(len(clock)) / max(1, len(clock) - 1)
-    way = (
-        np.interp(clock, times[known], _travelled(values)[known])
-        if known.any()
-        else np.zeros(len(clock))
-    )
+    still = np.nan_to_num(values, posinf=0.0, neginf=0.0).reshape(len(values), -1)
+    travelled = np.append(0.0, np.abs(np.diff(still, axis=0)).sum(axis=1).cumsum())
+    way = np.zeros(len(clock))
+    if known.any():
+        way = np.interp(clock, times[known], travelled[known])
     return _EVENLY * evenly + (1 - _EVENLY) * way / way[-1] if way[-1] > 0 else evenly
-
-
-def _travelled(values: np.ndarray) -> np.ndarray:
-    """How far values have moved since the start, at each sample; what is not a number stands still."""
-    known = np.nan_to_num(values, posinf=0.0, neginf=0.0).reshape(len(values), -1)
-    return np.concatenate([[0.0], np.abs(np.diff(known, axis=0)).sum(axis=1).cumsum()])

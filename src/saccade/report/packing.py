@@ -41,11 +41,12 @@ def packed(values: Any, time_axis: int | None = None, *, log: bool = False) -> P
     mode = _mode(array, log)
     if mode.startswith("float"):
         return _wrapped(array.astype(mode), mode, None, {})
-    lowest, highest = _range(np.log(array) if mode == "log16" else array)
     scaled = np.log(array) if mode == "log16" else array
-    return _wrapped(
-        _codes(scaled, lowest, highest), mode, time_axis, {"low": lowest, "high": highest}
-    )
+    lowest, highest = float(np.nanmin(scaled)), float(np.nanmax(scaled))
+    highest = highest if highest > lowest else lowest + max(1.0, abs(lowest))
+    share = np.nan_to_num((scaled - lowest) / (highest - lowest), nan=0.0)
+    codes = np.where(np.isnan(scaled), _MISSING, np.round(share * _CODES)).astype(np.uint16)
+    return _wrapped(codes, mode, time_axis, {"low": lowest, "high": highest})
 
 
 def packed_times(times: Any) -> Packed:
@@ -100,27 +101,10 @@ def _mode(array: NDArray[np.float64], log: bool) -> str:
         return "float32"
     if log and lowest > 0:
         return "log16" if np.log10(largest / lowest) <= _MOST_DECADES else "float32"
-    return (
-        "linear16"
-        if (lowest >= 0 and largest <= 1) or largest <= _OUTLIER * _median_size(known)
-        else "float32"
-    )
-
-
-def _median_size(known: NDArray[np.float64]) -> float:
-    """Median size of what is not zero."""
     sizes = np.abs(known[known != 0])
-    return float(np.median(sizes)) if sizes.size else 0.0
-
-
-def _range(array: NDArray[np.float64]) -> tuple[float, float]:
-    lowest, highest = float(np.nanmin(array)), float(np.nanmax(array))
-    return lowest, highest if highest > lowest else lowest + max(1.0, abs(lowest))
-
-
-def _codes(array: NDArray[np.float64], lowest: float, highest: float) -> NDArray[np.uint16]:
-    share = np.nan_to_num((array - lowest) / (highest - lowest), nan=0.0)
-    return np.where(np.isnan(array), _MISSING, np.round(share * _CODES)).astype(np.uint16)
+    median = float(np.median(sizes)) if sizes.size else 0.0
+    is_even = (lowest >= 0 and largest <= 1) or largest <= _OUTLIER * median
+    return "linear16" if is_even else "float32"
 
 
 def _wrapped(codes: NDArray[Any], mode: str, axis: int | None, more: dict[str, Any]) -> Packed:

@@ -140,20 +140,28 @@ def page_of(results: list[Result]) -> str:
     data, blobs = page_data(results, claims, panels)
     shown = cards(results, [_body(result) for result in results]) if len(results) > 1 else ""
     script = "\n".join(_web(name) for name in _SCRIPTS)
+    asked, section = "", (shown if runs else "") + _commands(results)
+    if len(results) == 1:
+        (alone,) = results
+        said = escape(str(alone.about["statement"]))
+        asked = f'<p class="asked">{said}</p>{_commands(results)}'
+        head = "<h2>Tables and settings</h2>" if alone.tables else "<h2>Settings</h2>"
+        section = (
+            f'<section class="result" data-result="0" id="result-0">'
+            f"{head}{_left_out(alone)}{_TABLE}{_facts(alone.about)}</section>"
+        )
     parts = {
         "title": escape(_title(results)),
         "policy": policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
-        "asked": _asked(results[0]) if len(results) == 1 else "",
+        "asked": asked,
         "unread": _unread(results),
         "caption": _caption(results[0].about) if len(results) == 1 else _caption_of_runs(caption),
         **of_claims,
         "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
         "cards": "" if runs else shown,
         "menu": menu(results) if len(results) > 1 else "",
-        "section": _section(results[0])
-        if len(results) == 1
-        else (shown if runs else "") + _commands(results),
+        "section": section,
         "blobs": blobs,
         "data": data,
         "script": script,
@@ -179,11 +187,6 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
 
 def _web(name: str) -> str:
     return (files("saccade.report") / "web" / name).read_text("utf-8")
-
-
-def _asked(result: Result) -> str:
-    """What was asked, and the command."""
-    return f'<p class="asked">{escape(str(result.about["statement"]))}</p>' + _commands([result])
 
 
 def _commands(results: list[Result]) -> str:
@@ -239,12 +242,6 @@ def _unread(results: list[Result]) -> str:
         if items
         else ""
     )
-
-
-def _section(result: Result) -> str:
-    """Of a result that is alone, what the head of the page has not said."""
-    head = "<h2>Tables and settings</h2>" if result.tables else "<h2>Settings</h2>"
-    return f'<section class="result" data-result="0" id="result-0">{head}{_left_out(result)}{_TABLE}{_facts(result.about)}</section>'
 
 
 def _body(result: Result) -> str:

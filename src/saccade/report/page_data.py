@@ -106,7 +106,7 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
         "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
         "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
         "tables": {
-            name: blobs.text(_LONG_NUMBER.sub(_nine_digits, rows))
+            name: blobs.text(_LONG_NUMBER.sub(lambda number: f"{float(number[0]):.9g}", rows))
             for name, rows in result.tables.items()
         },
         "table": next(
@@ -114,10 +114,6 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
         ),
         "isSweep": "summary.csv" in result.tables,
     }
-
-
-def _nine_digits(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.9g}"
 
 
 def _is_long_line(value: dict[str, Any]) -> bool:

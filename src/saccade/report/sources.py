@@ -8,7 +8,7 @@ sweeps, and bare records.
 | `observations`, no `checksums.json`    | a watched run that goes on, or was killed              |
 | `NAME.zarr`, or a folder that is Zarr  | a bare record, with claims if it was saved with some   |
 | `errata.md` or `findings.md`           | nothing: a page that was made from results             |
-| none of these                          | a tree: all of these kinds in it (`_place`: the order) |
+| none of these                          | a tree: all of these kinds in it, in order             |
 
 Hidden folders are leftovers of killed processes and are passed over. A file that is not what was
 written is not shown, and named.
@@ -50,6 +50,7 @@ _CLAIM = {
             "verdict_says",
             "against",
             "breaks",
+            "bound_set",
         ),
         str,
     ),
@@ -153,16 +154,16 @@ def _results(path: Path) -> list[Result]:
     own = _read(path)
     if own is not None:
         return [own]
+
+    def place(result: Result) -> float:
+        """Experiments come in the order of their registry; all else after them, oldest first."""
+        place = result.about.get("place")
+        return place if isinstance(place, int | float) else math.inf
+
     folders = sorted(_folders(path, _DEPTH), key=lambda folder: folder.stat().st_mtime_ns)
     return sorted(
-        (result for folder in folders if (result := _read(folder)) is not None), key=_place
+        (result for folder in folders if (result := _read(folder)) is not None), key=place
     )
-
-
-def _place(result: Result) -> float:
-    """Experiments come in the order of their registry; all else after them, oldest first."""
-    place = result.about.get("place")
-    return place if isinstance(place, int | float) else math.inf
 
 
 def _folders(path: Path, depth: int) -> Iterator[Path]:
@@ -209,11 +210,12 @@ def _read(folder: Path) -> Result | None:
             folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")]
         )
     place = folder.resolve()
+    words = result.name.replace("-", " ").capitalize() if result.about.get("part") else ""
     unread = [f"{place}: {what}" for what in result.unread]
     return replace(
         result,
         folder=place,
-        title=_title(result),
+        title=str(result.about.get("title") or words),
         heading=heading_of(_label(result.about), place),
         unread=unread,
     )
@@ -224,12 +226,6 @@ def heading_of(label: str, folder: Path) -> str:
     without a label.
     """
     return f"{label} ({folder.name})" if label not in ("", folder.name) else label
-
-
-def _title(result: Result) -> str:
-    """Of an experiment; one that was written without a title has the words of its name."""
-    words = result.name.replace("-", " ").capitalize() if result.about.get("part") else ""
-    return str(result.about.get("title") or words)
 
 
 def _read_record(folder: Path) -> Result:
@@ -274,7 +270,7 @@ def _filled(folder: Path, record: str) -> Result:
     """All of a folder that is what was written; and what is not."""
     files = _Files(folder)
     about = files.json("about.json") or {}
-    claims = files.claims
+    claims, text = files.claims, files.text("figure.svg")
     panels, (tables, left_out) = _panels(files), _tables(files)
     loaded = (
         _loaded(folder, record)
@@ -288,7 +284,7 @@ def _filled(folder: Path, record: str) -> Result:
         loaded,
         panels,
         files.json("film.json", _FILM),
-        _svg(files),
+        text[text.index("<svg") :] if "<svg" in text else "",
         tables,
         left_out,
         list(files.wrong.values()),
@@ -413,11 +409,6 @@ def _panels(files: _Files) -> list[list[dict[str, Any]]]:
         return []
     unknown = any(misfit(panel, _PANEL.get(panel["kind"], int)) for row in rows for panel in row)
     return [] if unknown else [row for row in rows if row]
-
-
-def _svg(files: _Files) -> str:
-    text = files.text("figure.svg")
-    return text[text.index("<svg") :] if "<svg" in text else ""
 
 
 def _named_apart(results: list[Result]) -> list[Result]:

@@ -113,7 +113,13 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     if is_watched(record):
         return [figure | {"by_looks": True} for figure in watched_figures(record)]
     whole = record.assign(_derived(record))
-    named = [str(name) for name in whole.data_vars if not _is_hidden(whole, str(name))]
+
+    def is_hidden(name: str) -> bool:
+        """Raw matrices, and logits where the record holds the attention that they make."""
+        of, _, ending = name.rpartition("_")
+        return name in _HIDDEN or (ending in ("logit", "logits") and f"{of}_attention" in whole)
+
+    named = [str(name) for name in whole.data_vars if not is_hidden(str(name))]
     laws = (
         {law.dims for name, law in whole.data_vars.items() if str(name).endswith("_prob")}
         if each_class
@@ -132,7 +138,10 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     }
     kept = sorted(
         (one for name, found in shown.items() if name not in drawn for one in found),
-        key=lambda one: _rank(one["name"]),
+        key=lambda one: (
+            next((at for at, word in enumerate(_FIRST) if word in one["name"]), math.inf),
+            one["name"],
+        ),
     )
     return [
         *(word_gains(record) if "token_count" in record else ()),
@@ -164,12 +173,6 @@ def _is_attention(name: str) -> bool:
     return "attention" in name and not any(word in name for word in _UNBOUNDED)
 
 
-def _is_hidden(record: xr.Dataset, name: str) -> bool:
-    """Raw matrices, and logits where the record holds the attention that they make."""
-    whole, _, ending = name.rpartition("_")
-    return name in _HIDDEN or (ending in ("logit", "logits") and f"{whole}_attention" in record)
-
-
 def theories_of(record: xr.Dataset, name: str) -> list[str]:
     """Variables that predict a variable, on the same axes."""
     return [
@@ -187,7 +190,10 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     clock = next((axis for axis in CLOCKS if axis in variable.dims), None)
     if (
         clock is None
-        or not _tells_time(record, clock)
+        or not (  # samples without any clock are mere draws
+            clock in record.coords
+            or any(_is_clock(record, str(one), clock) for one in record.data_vars)
+        )
         or variable.dtype.kind not in "fiu"
         or 0 in variable.shape
         or _is_clock(record, name, clock)
@@ -210,6 +216,8 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     if "token" in shown and _is_by_role(record):
         caption = _with(caption, _TOKENS)
     times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
+    time_unit = str(record[clock].attrs.get("units", "")) if clock in record.coords else ""
+    time = "time" if clock == "sample" and times is not None else clock.replace("_", " ")
     figure = {
         "name": name,
         "clock": clock,
@@ -218,7 +226,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
         "unit": "" if unit == "1" else unit,
         "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
         "time": np.arange(record.sizes[clock], dtype=np.float64) if times is None else times,
-        "time_label": _time_label(record, clock, times is not None),
+        "time_label": ", ".join(filter(None, [time, time_unit])),
         "axes": [str(axis) for axis in shown],
         "names": [labels_of(record, axis) for axis in shown],
         "theory": [
@@ -240,7 +248,10 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     if figure["kind"] == "line":
         looks = _series_looks(figure["names"][0], figure.get("theory", []), figure.get("tones"))
         series = [look | {"x": times, "y": values[:, index]} for index, look in enumerate(looks)]
-        y = _fitted(figure["y"], values)
+        y = figure["y"]
+        if not y.get("fixed"):  # probabilities keep their axis
+            decade = _DECADE if y.get("log") else math.inf
+            y = {"label": y["label"]} | _limits(values[np.isfinite(values)], decade)
         return told | {
             "x": {"label": figure["time_label"], "log": figure.get("log", time_scale(times))},
             "y": y,
@@ -321,21 +332,21 @@ def choice_of(figure: Figure, **chosen: Any) -> list[int]:
             raise InputError(
                 f"`{figure['name']}` has no axis `{axis}` to choose from; it has {', '.join(axes) or 'none'}."
             )
+
+    def said(value: Any, labels: Sequence[str]) -> str:
+        """A choice as its label has it: `10⁻⁵` is chosen by 1e-05."""
+        return str(value) if str(value) in labels else numerals_in(label(value))
+
     return [
         choice["labels"].index(
             checked_choice(
-                choice["axis"], _said(chosen[choice["axis"]], choice["labels"]), choice["labels"]
+                choice["axis"], said(chosen[choice["axis"]], choice["labels"]), choice["labels"]
             )
         )
         if choice["axis"] in chosen
         else 0
         for choice in figure["choices"]
     ]
-
-
-def _said(value: Any, labels: Sequence[str]) -> str:
-    """A choice as its label has it: `10⁻⁵` is chosen by 1e-05."""
-    return str(value) if str(value) in labels else numerals_in(label(value))
 
 
 def labels_of(record: xr.Dataset, axis: Any) -> list[str]:
@@ -445,9 +456,10 @@ def _shaped(figure: Figure, values: Sequence[np.ndarray]) -> Figure:
     is_map = (figure["axes"][0] == "query" and shape[-2] > 1) or shape[-2] > _MOST_GROUPS
     figure = figure | {"tones": None if is_map else figure["tones"]}
     if is_map:
-        return _heat(
-            figure | {"values": np.concatenate(values[:2], axis=-2), "theory": figure["theory"][:1]}
-        )
+        both = {"values": np.concatenate(values[:2], axis=-2), "theory": figure["theory"][:1]}
+        cut = _largest_labels(figure | both)
+        scale = scale_of(cut["values"], _without_curve(cut["name"], ""), cut["unit"])
+        return cut | {"kind": "heat", "y": {key: scale[key] for key in scale if key != "log"}}
     if figure["axes"][0] == "query":  # the only one: the title says whose attention it is
         figure = figure | {
             "axes": ["", figure["axes"][1]],
@@ -477,33 +489,10 @@ def _bars(figure: Figure) -> Figure:
     return cut | {"kind": "bars", "y": scale}
 
 
-def _heat(figure: Figure) -> Figure:
-    cut = _largest_labels(figure)
-    scale = scale_of(cut["values"], _without_curve(cut["name"], ""), cut["unit"])
-    return cut | {"kind": "heat", "y": {key: value for key, value in scale.items() if key != "log"}}
-
-
 def _is_clock(record: xr.Dataset, name: str, clock: str) -> bool:
     """A variable that tells the time of samples that have no coordinate: `curve_time`, `steps`."""
     named = name in ("steps", "step") or name.endswith(("_time", "_step"))
     return named and clock not in record.coords and record[name].dims[-1:] == (clock,)
-
-
-def _tells_time(record: xr.Dataset, clock: str) -> bool:
-    """Samples without any clock are mere draws."""
-    return clock in record.coords or any(
-        _is_clock(record, str(name), clock) for name in record.data_vars
-    )
-
-
-def _time_label(record: xr.Dataset, clock: str, is_told: bool) -> str:
-    unit = str(record[clock].attrs.get("units", "")) if clock in record.coords else ""
-    name = "time" if clock == "sample" and is_told else clock.replace("_", " ")
-    return f"{name}, {unit}" if unit else name
-
-
-def _rank(name: str) -> tuple[float, str]:
-    return next((float(place) for place, word in enumerate(_FIRST) if word in name), math.inf), name
 
 
 def _largest_labels(figure: Figure) -> Figure:
@@ -522,7 +511,10 @@ def _largest_labels(figure: Figure) -> Figure:
     kept = np.sort(np.argsort(-size, kind="stable")[:_MOST_LABELS])
     others = np.setdiff1d(np.arange(values.shape[-1]), kept)
     note = f"The {_MOST_LABELS} largest of {len(names[1])} along {figure['axes'][-1]}; the others are in the record."
-    if _is_share(values):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.nansum(values, axis=-1)
+        is_share = bool(np.nanmin(values) >= 0 and (np.abs(total - 1) < 1e-3).all())
+    if is_share:
         added = np.nansum(values[..., others], axis=-1, keepdims=True)
         note = f"The {_MOST_LABELS} largest of {len(names[1])} along {figure['axes'][-1]}; the others are added up."
         cut, labels = (
@@ -558,13 +550,6 @@ def _thinned_times(figure: Figure) -> Figure:
         "time": times,
         "caption": _with(figure["caption"], note),
     }
-
-
-def _is_share(values: np.ndarray) -> bool:
-    """Whether values along the last axis are parts of one."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.nansum(values, axis=-1)
-        return bool(np.nanmin(values) >= 0 and (np.abs(total - 1) < 1e-3).all())
 
 
 def _with(caption: str, note: str) -> str:
@@ -627,15 +612,6 @@ def scale_of(values: np.ndarray, name: str, unit: str) -> dict[str, Any]:
     ):
         return axis | {"min": 0.0, "max": 1.0, "fixed": True}
     return axis | _limits(known, _DECADES)
-
-
-def _fitted(axis: dict[str, Any], values: np.ndarray) -> dict[str, Any]:
-    """The axis of one run's lines; probabilities keep theirs."""
-    if axis.get("fixed"):
-        return axis
-    return {"label": axis["label"]} | _limits(
-        values[np.isfinite(values)], _DECADE if axis.get("log") else math.inf
-    )
 
 
 def _limits(known: np.ndarray, decades: float) -> dict[str, Any]:

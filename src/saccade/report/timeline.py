@@ -79,6 +79,13 @@ def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any
     for event in timeline.events:
         if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before):
             takings.setdefault((event.layer, event.head), []).append(event.step)
+
+    def pieces(layer: int, head: int) -> list[list[float]]:
+        """The step at which each stretch of one state begins, and the state."""
+        states = timeline.states[:, layer, head]
+        begins = np.flatnonzero(np.append(True, states[1:] != states[:-1]))
+        return [[float(timeline.steps[at]), int(states[at])] for at in begins]
+
     return {
         "kind": "timeline",
         "title": f"{name}: {_TITLE[0].lower()}{_TITLE[1:]}" if name else _TITLE,
@@ -93,7 +100,7 @@ def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any
                 "name": f"{timeline.layers[layer]} head {head}",
                 "group": timeline.layers[layer],
                 "first": head == 0,
-                "pieces": _pieces(timeline.steps, timeline.states[:, layer, head]),
+                "pieces": pieces(layer, head),
                 "still": float(still)
                 if np.isfinite(still := timeline.frozen[layer, head])
                 else None,
@@ -109,12 +116,6 @@ def unseen(steps: np.ndarray) -> list[list[float]]:
     happened there.
     """
     return [[float(a), float(b)] for a, b in pairwise(steps) if b > 2 * max(a, 1)]
-
-
-def _pieces(steps: np.ndarray, states: np.ndarray) -> list[list[float]]:
-    """The step at which each stretch of one state begins, and the state."""
-    begins = np.flatnonzero(np.append(True, states[1:] != states[:-1]))
-    return [[float(steps[at]), int(states[at])] for at in begins]
 
 
 def _end(steps: np.ndarray) -> float:

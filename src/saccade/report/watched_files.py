@@ -6,7 +6,7 @@ What moves on the page is in `specs_watched.py`, what opens it in `timeline.py`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from saccade.measures.timeline import is_watched
 from saccade.records.checksums import seal
@@ -34,7 +34,11 @@ def write_watched(folder: Path, record: xr.Dataset) -> Path:
 
 def write_shown(folder: Path, record: xr.Dataset, command: str = "") -> Result:
     """What the record says of itself."""
-    panels, caption = _shown(record)
+    if is_watched(record):
+        panels, caption = shown_timelines(record)
+    else:
+        is_weights = any(name in record for name in _WEIGHTS)
+        panels, caption = [], _OF_WEIGHTS if is_weights else "No attention was recognised."
     config = parsed_json(record.attrs["config"])
     statement = f"{config['task']}, {record.sizes['time']} observations from step {int(record.time[0])} to {int(record.time[-1])}"
     if config.get("thinned"):
@@ -53,12 +57,3 @@ def write_shown(folder: Path, record: xr.Dataset, command: str = "") -> Result:
         folder=place,
         heading=heading_of(label, place),
     )
-
-
-def _shown(record: xr.Dataset) -> tuple[list[list[dict[str, Any]]], str]:
-    """Heads over time and what became of them; of weights alone there are only their curves."""
-    if is_watched(record):
-        return shown_timelines(record)
-    return [], _OF_WEIGHTS if any(
-        name in record for name in _WEIGHTS
-    ) else "No attention was recognised."

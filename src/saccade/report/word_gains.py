@@ -27,7 +27,19 @@ def word_gains(record: xr.Dataset) -> list[Figure]:
         return []
     if record.sizes["token"] < 2 or record.sizes["time"] < 2:
         return []
-    shown = record.attention.isel(token=_changing_most(record.attention))
+    change = abs(record.attention.isel(time=-1) - record.attention.isel(time=0))
+    mean = change.mean([axis for axis in change.dims if axis != "token"]).fillna(0).values
+    most = np.sort(np.argsort(-mean, kind="stable")[:_MOST_WORDS])
+    shown = record.attention.isel(token=most)
+    caption = (
+        "How much attention the query pays to each word, over what it paid at the start: "
+        "above 1 it has gained, below 1 lost."
+    )
+    if len(most) < len(mean):
+        caption += (
+            f" Shown are the {len(most)} of {len(mean)} words whose share of attention changes "
+            "most, in the mean over queries."
+        )
     start = shown.isel(time=0, drop=True)
     gains = (shown / start.where(start > 0)).transpose(..., "query", "time", "token")
     figure = figure_of(record[[]].assign(word_gain=gains).rename(token="word"), "word_gain")
@@ -35,24 +47,9 @@ def word_gains(record: xr.Dataset) -> list[Figure]:
         return []
     told = {
         "title": "Which words gain attention",
-        "caption": _caption(record.sizes["token"], shown.sizes["token"]),
+        "caption": caption,
     }
     scale = figure["y"] | {"label": "attention over that at the start"}
     return [
         figure | told | {"names": [labels_of(shown.to_dataset(name="shown"), "token")], "y": scale}
     ]
-
-
-def _changing_most(attention: xr.DataArray) -> np.ndarray:
-    """Places of the words whose attention changes most, in the mean over queries, in the order of
-    the vocabulary.
-    """
-    change = abs(attention.isel(time=-1) - attention.isel(time=0))
-    mean = change.mean([axis for axis in change.dims if axis != "token"]).fillna(0).values
-    return np.sort(np.argsort(-mean, kind="stable")[:_MOST_WORDS])
-
-
-def _caption(n_words: int, n_shown: int) -> str:
-    means = "How much attention the query pays to each word, over what it paid at the start: above 1 it has gained, below 1 lost."
-    which = f" Shown are the {n_shown} of {n_words} words whose share of attention changes most, in the mean over queries."
-    return means + (which if n_shown < n_words else "")

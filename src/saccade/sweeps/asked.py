@@ -72,7 +72,8 @@ class Asked:
             raise InputError(f"{folder / FILE} is lost. {_AGAIN}")
         try:
             told = read_sealed(folder / FILE, _SHAPE)
-            return cls(**told | {"axes": _axes(told["axes"]), "keep": _keep(told["keep"])})
+            keep = None if told["keep"] is None else tuple(map(str, told["keep"]))
+            return cls(**told | {"axes": _axes(told["axes"]), "keep": keep})
         except InputError as error:
             raise InputError(f"{error} {_AGAIN}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -177,7 +178,3 @@ def _axes(told: list[dict[str, Any]]) -> tuple[Axis, ...]:
     if not 1 <= math.prod(len(axis.values) for axis in axes) <= MOST_RUNS:
         raise ValueError("more or fewer runs than a sweep can have")
     return axes
-
-
-def _keep(told: list[Any] | None) -> tuple[str, ...] | None:
-    return None if told is None else tuple(map(str, told))

@@ -67,8 +67,16 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], config: Any) -> list[Axis]:
     """The axes of `over`, `{"lr_attention": [0.5, 1, 2]}` or `["lr_attention=0.5,1,2"]`, for
     settings like those of `config`.
     """
-    written = over.items() if isinstance(over, Mapping) else [_split(text) for text in over]
-    axes = [_axis(names, values, config) for names, values in written]
+    listed: list[tuple[Any, Any]] = list(over.items()) if isinstance(over, Mapping) else []
+    for text in () if isinstance(over, Mapping) else over:
+        names, _, values = text.partition("=")
+        if not names or not values:
+            raise InputError(
+                "`--over` must be setting=values, such as lr_attention=0.5,1,2 or "
+                f"ratio=1..10:log8; got {text!r}."
+            )
+        listed.append((names.strip(), values.strip()))
+    axes = [_axis(names, values, config) for names, values in listed]
     settings = [setting for axis in axes for setting in axis.settings]
     for setting in settings:
         if settings.count(setting) > 1:
@@ -76,20 +84,15 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], config: Any) -> list[Axis]:
     return axes
 
 
-def _split(text: str) -> tuple[str, str]:
-    names, equals, values = text.partition("=")
-    if not equals or not names or not values:
-        raise InputError(
-            f"`--over` must be setting=values, such as lr_attention=0.5,1,2 or ratio=1..10:log8; got {text!r}."
-        )
-    return names.strip(), values.strip()
-
-
 def _axis(names: Any, values: Any, config: Any) -> Axis:
     if not isinstance(names, str | tuple):
         raise InputError(f"the name of what is swept must be a string; got {shortened(names)}.")
+    known = [field.name for field in fields(config)]
     settings = tuple(
-        _setting(name, config) for name in (names.split("/") if isinstance(names, str) else names)
+        f"{name}s"
+        if name not in known and f"{name}s" in known
+        else checked_choice("setting", name, known)
+        for name in (names.split("/") if isinstance(names, str) else names)
     )
     kinds = [typing.get_type_hints(type(config))[setting] for setting in settings]
     places = (
@@ -102,15 +105,6 @@ def _axis(names: Any, values: Any, config: Any) -> Axis:
     if len(set(places)) < len(places):
         raise InputError(f"`{names}` lists a value twice; the values on an axis must differ.")
     return Axis(settings, tuple(places))
-
-
-def _setting(name: str, config: Any) -> str:
-    known = [field.name for field in fields(config)]
-    return (
-        f"{name}s"
-        if name not in known and f"{name}s" in known
-        else checked_choice("setting", name, known)
-    )
 
 
 def _given(values: Any, kinds: list[Any], settings: tuple[str, ...]) -> list[tuple[Any, ...]]:

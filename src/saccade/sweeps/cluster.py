@@ -189,7 +189,9 @@ def _answers(
     threads = _Threads(client)
     while True:
         for number in itertools.islice(numbers, max(0, _AHEAD * threads.count() - len(sent))):
-            sent[number] = _sent(client, units[number], memory)
+            unit = units[number]
+            code = computation(own_file(unit.name))
+            sent[number] = client.submit(_remote, unit, memory, code, pure=False)
             sent[number].add_done_callback(lambda _, number=number: done.put(number))
         if not sent:
             return
@@ -218,10 +220,6 @@ class _Threads:
         return max(1, self._count)
 
 
-def _sent(client: Any, unit: Unit, memory: int | None) -> Any:
-    return client.submit(_remote, unit, memory, computation(own_file(unit.name)), pure=False)
-
-
 def _outcome(future: Any, unit: Unit) -> Outcome:
     from distributed import KilledWorker
 
@@ -245,26 +243,19 @@ def _outcome(future: Any, unit: Unit) -> Outcome:
 
 def _remote(unit: Unit, memory: int | None, code: dict[str, str]) -> Outcome:
     """Computed there: by a process that this thread of the worker keeps."""
+    from distributed import get_worker
+
     here = computation(own_file(unit.name))
     if different := differences(code, here, ("on your machine", "there")):
         raise InputError(
             f"a worker of the cluster would compute other numbers ({different}). Install the same there."
         )
-    share = _share(memory)
+    worker = get_worker()  # a process for each of its threads, which share its memory; 0: no limit
+    share = (memory or worker.memory_manager.memory_limit or 0) // worker.state.nthreads
     kept = getattr(_of_thread, "kept", None)
     if kept is None or kept.memory != share:
         kept = _of_thread.kept = _Kept(share)
     return kept.run(unit)
-
-
-def _share(memory: int | None) -> int:
-    """Bytes for each process of this Dask worker, which has one for each of its threads; 0: no
-    limit.
-    """
-    from distributed import get_worker
-
-    here = get_worker()
-    return (memory or here.memory_manager.memory_limit or 0) // here.state.nthreads
 
 
 class _Kept:

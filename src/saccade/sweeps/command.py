@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tyro
 
@@ -26,9 +26,6 @@ from saccade.sweeps.folder import SweepFolder, sweeps_below
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, UNFINISHED
 from saccade.sweeps.sweep import Means, missing, run_sweep
-
-if TYPE_CHECKING:
-    from saccade.sweeps.estimate import Estimate
 
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
@@ -171,7 +168,7 @@ def verify_command(options: Any, progress: Progress) -> int:
         _say_or_print(told, options.json)
         return 1 if is_left else 0
     told_of = {
-        str(folder): _verified_or_told(folder, options, progress) for folder in sorted(sweeps)
+        str(folder): _verified(folder, options, progress, alone=False) for folder in sorted(sweeps)
     }
     if n_records == 0 and not sweeps:
         raise InputError(
@@ -213,17 +210,26 @@ def verify_command(options: Any, progress: Progress) -> int:
     return 1 if left or unread or any(is_left for _, is_left in told_of.values()) else 0
 
 
-def _verified(path: Path, options: Any, progress: Progress) -> tuple[dict[str, Any], bool]:
-    """What is to be told of a sweep, and whether something is damaged or missing at the end."""
+def _verified(
+    path: Path, options: Any, progress: Progress, *, alone: bool = True
+) -> tuple[dict[str, Any], bool]:
+    """What is to be reported of a sweep, and whether something is damaged or missing at the end.
+    One of several that cannot be repaired does not keep the others from it.
+    """
     from saccade.sweeps.repair import damage, repair
 
-    with progress(f"reading {path}") as on_progress:
-        found = (
-            repair(SweepFolder(path), _means(options), options.file, on_progress)
-            if options.repair
-            else damage(SweepFolder(path))
-        )
-        left = damage(SweepFolder(path)) if options.repair and not found.is_whole else found
+    try:
+        with progress(f"reading {path}") as on_progress:
+            found = (
+                repair(SweepFolder(path), _means(options), options.file, on_progress)
+                if options.repair
+                else damage(SweepFolder(path))
+            )
+            left = damage(SweepFolder(path)) if options.repair and not found.is_whole else found
+    except InputError as error:
+        if alone:
+            raise
+        return {"folder": str(path), "refused": str(error)}, True
     told = {
         "folder": str(path),
         "files": found.n_files,
@@ -236,14 +242,6 @@ def _verified(path: Path, options: Any, progress: Progress) -> tuple[dict[str, A
         "has_results": found.has_results,
         "repaired": options.repair and left.is_whole,
     }, not left.is_whole
-
-
-def _verified_or_told(path: Path, options: Any, progress: Progress) -> tuple[dict[str, Any], bool]:
-    """The same of one sweep of several: what cannot be repaired does not keep the others from it."""
-    try:
-        return _verified(path, options, progress)
-    except InputError as error:
-        return {"folder": str(path), "refused": str(error)}, True
 
 
 def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
@@ -412,22 +410,14 @@ def _say_plan(grid: Grid, folder: SweepFolder, options: Any, progress: Progress)
         seconds = {"seconds": found.total, "refused": refused}
         print(json.dumps({"runs": grid.n_runs, "to_do": found.n_runs, **seconds}, indent=1))
     else:
-        print(_plan_sentence(grid, found, means.n_workers))
+        scales = (("days", 86400), ("hours", 3600), ("minutes", 60), ("s", 1))
+        unit, size = next((one for one in scales if found.total >= 2 * one[1]), scales[-1])
+        done = grid.n_runs - found.n_runs
+        print(
+            f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do: "
+            f"about {found.total / size:.1f} {unit} with {means.n_workers} processes "
+            f"({found.start:.1f} s to start, {found.unit:.3g} s a call). Nothing was written."
+        )
         for reason in refused:
             print(f"  a run of the sample would not finish: {reason}")
     return 1 if refused else 0
-
-
-def _plan_sentence(grid: Grid, found: Estimate, n_workers: int) -> str:
-    done = grid.n_runs - found.n_runs
-    takes = f"about {_time(found.total)} with {n_workers} processes ({found.start:.1f} s to start, {found.unit:.3g} s a call)"
-    return (
-        f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do: {takes}. Nothing was written."
-    )
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"

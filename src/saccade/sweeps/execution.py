@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,8 @@ KEEP_MISTAKE = (
 
 
 _DEFINITIONS = {
-    "share_of_claims_holding": "claims that hold over those that hold or fail, controls left out; missing where most do neither",
+    "share_of_claims_holding": "claims that hold over those that hold or fail, controls left out; "
+    "missing where most do neither",
     "claims_undecided": "claims that neither hold nor fail",
 }
 
@@ -38,49 +39,37 @@ class OutOfTimeError(Exception):
 def execute(unit: Unit) -> Outcome:
     """The outcome of the unit's run."""
     started = time.perf_counter()
+
+    def on_progress(fraction: float) -> None:
+        if unit.seconds is not None and time.perf_counter() - started > unit.seconds:
+            raise OutOfTimeError(f"took more than {unit.seconds:g} s")
+
     try:
         asked = experiment(unit.name)  # before the clock: what a process loads is not a run's time
         started = time.perf_counter()
-        result = asked.run(asked.settings(**unit.settings), _until(unit.seconds))
+        result = asked.run(asked.settings(**unit.settings), on_progress)
         return _finished(unit, result, started)
     except Exception as error:  # anything a run raises is its outcome
         status = TIMED_OUT if isinstance(error, OutOfTimeError) else FAILED
-        return Outcome(unit.identity, status, _reason(error), time.perf_counter() - started)
-
-
-def _until(seconds: float | None) -> Callable[[float], None]:
-    """Hears of a run's progress, and ends it when its time is over."""
-    end = None if seconds is None else time.monotonic() + seconds
-
-    def on_progress(fraction: float) -> None:
-        if end is not None and time.monotonic() > end:
-            raise OutOfTimeError(f"took more than {seconds:g} s")
-
-    return on_progress
+        reason = " ".join(str(error).split())[:300]
+        if not isinstance(error, InputError | OutOfTimeError):
+            reason = f"{type(error).__name__}: {reason}"
+        return Outcome(unit.identity, status, reason, time.perf_counter() - started)
 
 
 def _finished(unit: Unit, result: Result, started: float) -> Outcome:
-    record = result.record
-    whole = _with_measures(result)
-    kept = whole if unit.keep is None else _kept(whole, unit.keep)
+    """Of its record the variables that are kept; headline numbers always."""
+    record, kept = result.record, _with_measures(result)
+    if unit.keep is not None:
+        known = [str(name) for name in kept.data_vars]
+        headlines = [name for name in known if kept[name].attrs.get("is_headline")]
+        named = [checked_choice(KEEP_MISTAKE, name, known) for name in unit.keep]
+        kept = kept[list(dict.fromkeys([*headlines, *named]))]
     lost = int((record.stop_reason == "diverged").sum()) if "stop_reason" in record else 0
     reason = f"{lost} of {record.stop_reason.size} trajectories left all bounds" if lost else ""
     kept.attrs = {name: kept.attrs[name] for name in ("config", "settings") if name in kept.attrs}
     status, seconds = DIVERGED if lost else FINISHED, time.perf_counter() - started
     return Outcome(unit.identity, status, reason, seconds, packed(kept))
-
-
-def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
-    """Some variables of a record; its headline numbers always."""
-    known = [str(name) for name in record.data_vars]
-    headlines = [name for name in known if record[name].attrs.get("is_headline")]
-    return record[
-        list(
-            dict.fromkeys(
-                [*headlines, *(checked_choice(KEEP_MISTAKE, name, known) for name in names)]
-            )
-        )
-    ]
 
 
 def _with_measures(result: Result) -> xr.Dataset:
@@ -93,54 +82,23 @@ def _with_measures(result: Result) -> xr.Dataset:
         sum(decided) / len(decided) if 2 * len(decided) >= len(asking) > 0 else np.nan
     )
     numbers["claims_undecided"] = sum(claim.verdict in UNDECIDED for claim in found)
-    own = {
-        (f"final_{key}" if key in record.variables else key): _scalar(value, key)
-        for key, value in numbers.items()
-    }
-    columns = {
-        "measured": np.array([centre(claim.measured) for claim in found], float),
-        "verdict": np.array([claim.verdict for claim in found], str),
-    }
-    claimed = (
-        {f"claim_{key}": ("claim", values) for key, values in columns.items()} if found else {}
-    )
-    record = record.assign(own | claimed)
-    return (
-        record.assign_coords(claim=("claim", _distinct([claim.label for claim in found])))
-        if found
-        else record
-    )
-
-
-def _scalar(value: float, name: str) -> Any:
-    return (
-        (),
-        np.float64(value),
-        {
-            "units": "",
-            "definition": _DEFINITIONS.get(name, name.replace("_", " ")),
-            "is_headline": 1,
-        },
-    )
+    for name, value in numbers.items():
+        about = {"units": "", "definition": _DEFINITIONS.get(name, name.replace("_", " "))}
+        own = f"final_{name}" if name in record.variables else name
+        record = record.assign({own: ((), np.float64(value), about | {"is_headline": 1})})
+    if not found:
+        return record
+    measured = np.array([centre(claim.measured) for claim in found], float)
+    verdicts = np.array([claim.verdict for claim in found], str)
+    record = record.assign(claim_measured=("claim", measured), claim_verdict=("claim", verdicts))
+    return record.assign_coords(claim=("claim", _distinct([claim.label for claim in found])))
 
 
 def _distinct(names: list[str]) -> list[str]:
     """The same names, numbered where one comes again."""
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    times: dict[str, int] = {}
+    times: Counter[str] = Counter()
     numbered = []
     for name in names:
-        times[name] = times.get(name, 0) + 1
-        numbered.append(f"{name} ({times[name]})" if seen[name] > 1 else name)
+        times[name] += 1
+        numbered.append(f"{name} ({times[name]})" if names.count(name) > 1 else name)
     return numbered
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())[:300]
-    return (
-        text
-        if isinstance(error, InputError | OutOfTimeError)
-        else f"{type(error).__name__}: {text}"
-    )

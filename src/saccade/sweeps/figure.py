@@ -48,8 +48,12 @@ def sweep_figure(dataset: xr.Dataset, name: str) -> Figure:
     values = dataset[name]
     seeds = [dim for dim in values.dims if dim in _SEEDS]
     axes = [str(dim) for dim in values.dims if dim not in _SEEDS]
-    if not axes:
-        return _spread(values, name)
+    if not axes:  # seeds alone: every one as a point, in order of size
+        drawing = Figure(figsize=(6, 4), layout="constrained")
+        ordered, panel = np.sort(values.values.ravel()), drawing.add_subplot()
+        panel.plot(np.arange(1, len(ordered) + 1), ordered, "o", ms=3, color=categorical(0))
+        panel.set(xlabel="seeds, in order of the value", ylabel=_words(name))
+        return drawing
     if len(axes) == 1:
         return _lines(values, axes[0], seeds, name)
     return _heat_maps(values, axes, seeds, name)
@@ -89,20 +93,12 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _spread(values: xr.DataArray, name: str) -> Figure:
-    """Seeds alone: every one as a point, in order of size."""
-    drawing = Figure(figsize=(6, 4), layout="constrained")
-    axes = drawing.add_subplot()
-    ordered = np.sort(values.values.ravel())
-    axes.plot(np.arange(1, len(ordered) + 1), ordered, "o", ms=3, color=categorical(0))
-    axes.set(xlabel="seeds, in order of the value", ylabel=_words(name))
-    return drawing
-
-
 def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figure:
     drawing = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = drawing.add_subplot()
-    places, is_number = _places(values[axis].values)
+    labels = values[axis].values
+    is_number = labels.dtype.kind in "fi"
+    places = labels.astype(float) if is_number else np.arange(len(labels))
     mean = values.mean(seeds) if seeds else values
     if seeds:
         with warnings.catch_warnings():
@@ -125,7 +121,7 @@ def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figu
         color=categorical(0),
         label="mean over seeds" if seeds else None,
     )
-    _label(axes.xaxis, values[axis].values, is_number)
+    _label(axes.xaxis, labels, is_number)
     axes.set(xlabel=_words(axis), ylabel=_words(name))
     if seeds:
         axes.legend()
@@ -147,7 +143,10 @@ def _heat_maps(every: xr.DataArray, axes: list[str], seeds: list[Any], name: str
     rows = -(-len(places) // columns)
     drawing = Figure(figsize=(0.8 + 4.4 * columns, 0.6 + 3.6 * rows), layout="constrained")
     grid = drawing.subplots(rows, columns, squeeze=False)
-    norm = _norm(values.values)
+    finite, norm = values.values[np.isfinite(values.values)], Normalize()
+    if finite.size:  # by the power of ten where positive values span decades
+        low, high = float(finite.min()), float(finite.max())
+        norm = (LogNorm if low > 0 and high / low >= _DECADES else Normalize)(low, high)
     mesh = None
     for panel, place in itertools.zip_longest(grid.ravel(), places):
         if place is None:
@@ -178,22 +177,26 @@ def _heat_maps(every: xr.DataArray, axes: list[str], seeds: list[Any], name: str
     return drawing
 
 
-def _norm(values: np.ndarray) -> Normalize:
-    """Colours by the power of ten where positive values span decades; missing ones are left out."""
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return Normalize()
-    low, high = float(finite.min()), float(finite.max())
-    return LogNorm(low, high) if low > 0 and high / low >= _DECADES else Normalize(low, high)
-
-
 def _heat_map(
     panel: Any, part: xr.DataArray, spread: np.ndarray, down: str, across: str, norm: Normalize
 ) -> Any:
+    """Each cell with its number, and the spread over seeds below it, where these can be read."""
     mesh = panel.pcolormesh(part.values, cmap="cividis", rasterized=True, norm=norm)
     panel.set_facecolor(_NO_RUN)
-    if max(part.shape) <= _MOST_NUMBERS:
-        _write_numbers(panel, mesh, part.values, spread)
+    shares = mesh.norm(part.values)
+    readable = np.isfinite(part.values) & (max(part.shape) <= _MOST_NUMBERS)
+    for cell in zip(*np.nonzero(readable), strict=True):  # dark on light cells, light on dark ones
+        around = f"\n±{numeral(float(spread[cell]), '.1g')}" if spread[cell] > 0 else ""
+        colour = "black" if shares[cell] > 0.5 else "white"
+        panel.text(
+            cell[1] + 0.5,
+            cell[0] + 0.5,
+            f"{_short(part.values[cell])}{around}",
+            ha="center",
+            va="center",
+            color=colour,
+            fontsize="small",
+        )
     for axis, name in ((panel.xaxis, across), (panel.yaxis, down)):
         labels = part[name].values
         step = -(-len(labels) // 8)
@@ -202,27 +205,6 @@ def _heat_map(
         )
         axis.set_label_text(_words(name))
     return mesh
-
-
-def _write_numbers(panel: Any, mesh: Any, values: np.ndarray, spread: np.ndarray) -> None:
-    """Each cell's number in it, with the spread over seeds below; dark on light cells and light on
-    dark ones.
-    """
-    shares = mesh.norm(values)
-    for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
-        colour = "black" if shares[row, column] > 0.5 else "white"
-        around = (
-            f"\n±{numeral(float(spread[row, column]), '.1g')}" if spread[row, column] > 0 else ""
-        )
-        text = f"{_short(values[row, column])}{around}"
-        panel.text(
-            column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize="small"
-        )
-
-
-def _places(labels: np.ndarray) -> tuple[np.ndarray, bool]:
-    is_number = labels.dtype.kind in "fi"
-    return (labels.astype(float) if is_number else np.arange(len(labels))), is_number
 
 
 def _label(axis: Any, labels: np.ndarray, is_number: bool) -> None:

@@ -32,7 +32,7 @@ from typing import IO, Any
 
 from saccade.errors import InputError
 from saccade.records.checksums import file_hash
-from saccade.records.json_files import MOST_BYTES, parsed_json, regular_file
+from saccade.records.json_files import MOST_BYTES, misfit, parsed_json, regular_file
 from saccade.records.writing import below, clear_drafts, flush, make_folder, set_aside, whole_file
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome, as_bytes, read_outcomes
 
@@ -40,7 +40,8 @@ _DIGITS = 20  # of a file's hash in its name
 _FORM = rf"[0-9a-f]{{{_DIGITS}}}\.npz"  # of these names, the only ones that are ever touched
 _N_CHECK = len('{"check":"0123456789abcdef",')
 _GLANCE = 1.0  # s that a writer waits for those who only ask whether one is at work
-_OF_A_RUN: dict[str, Any] = {"run": str, "status": str, "reason": str, "seconds": (int, float)}
+_OF_A_RUN = {"run": str, "status": str, "reason": str, "seconds": (int, float)}
+_LINE = {"sha256": str, "runs": [_OF_A_RUN]}  # or "lost" instead of both
 
 
 class SweepFolder:
@@ -199,8 +200,9 @@ class SweepFolder:
         )  # first: if this is interrupted, the file is there already and is taken up again without its line
         with open(self.path / "manifest.jsonl", "ab+", opener=_not_through_a_link) as manifest:
             begun = manifest.seek(0, os.SEEK_END)
-            if begun and not self._ends_whole(manifest, begun):
-                text = "\n" + text  # a killed process may have left half a line
+            if begun:  # a killed process may have left half a line
+                manifest.seek(begun - 1)
+                text = text if manifest.read(1) == b"\n" else "\n" + text
             try:
                 manifest.write(text.encode())
                 manifest.flush()
@@ -210,13 +212,6 @@ class SweepFolder:
             except OSError:
                 os.ftruncate(manifest.fileno(), begun)
                 raise
-
-    @staticmethod
-    def _ends_whole(manifest: Any, size: int) -> bool:
-        manifest.seek(size - 1)
-        last = manifest.read(1)
-        manifest.seek(size)
-        return last == b"\n"
 
     def _lines(self, *, as_written: bool = False) -> Iterator[Any]:
         """Whole lines of the manifest. Others are counted; the files that they told of are taken up
@@ -248,7 +243,13 @@ class SweepFolder:
             if self.n_unreadable or self._ends_torn:
                 with whole_file(self.path / "manifest.jsonl") as manifest:
                     manifest.writelines(self._lines(as_written=True))
-            self._take_up_files()
+            # Whole files that no line names: their writer was killed between the two, or lines
+            # were lost.
+            for name in self.unlisted():
+                path = self.path / "runs" / name
+                if (checksum := file_hash(path)).startswith(path.stem):
+                    runs = [found.entry() for found in read_outcomes(path)]
+                    self._add_line({"file": name, "sha256": checksum, "runs": runs})
             clear_drafts(self.path / "runs")
             clear_drafts(self.path)
         except OSError as error:
@@ -271,22 +272,6 @@ class SweepFolder:
             if known is None or known["status"] in UNFINISHED or entry["status"] not in UNFINISHED:
                 self.entries[entry["run"]] = entry
                 self.file_of[entry["run"]] = file
-
-    def _take_up_files(self) -> None:
-        """Give whole files that no line names their lines: their writer was killed between the two,
-        or lines were lost.
-        """
-        for path in _run_files(self.path):
-            if path.name not in self.checksums and (checksum := file_hash(path)).startswith(
-                path.stem
-            ):
-                self._add_line(
-                    {
-                        "file": path.name,
-                        "sha256": checksum,
-                        "runs": [found.entry() for found in read_outcomes(path)],
-                    }
-                )
 
 
 def _is_locked(lock: IO[str], how: int, path: Path) -> bool:
@@ -339,10 +324,6 @@ def sweeps_below(folder: Path) -> set[Path]:
     }
 
 
-def _run_files(folder: Path) -> list[Path]:
-    return [folder / "runs" / name for name in _run_names(folder)]
-
-
 def _run_names(folder: Path) -> list[str]:
     """Names alone: making and sorting 100,000 paths takes longer than all else that is done with
     them.
@@ -375,21 +356,8 @@ def _line(text: bytes) -> dict[str, Any] | None:
         return None
     try:
         read = parsed_json(b"{" + body)
-        return read if _is_line(read) else None
     except InputError:
         return None
-
-
-def _is_line(read: dict[str, Any]) -> bool:
-    name, entries = read.get("file"), read.get("runs")
-    if not isinstance(name, str) or not re.fullmatch(_FORM, name):  # none leads out of the folder
-        return False
-    return read.get("lost") is True or (
-        isinstance(read.get("sha256"), str)
-        and isinstance(entries, list)
-        and all(
-            isinstance(entry, dict)
-            and all(isinstance(entry.get(k), v) for k, v in _OF_A_RUN.items())
-            for entry in entries
-        )
-    )
+    is_file = re.fullmatch(_FORM, str(read.get("file")))  # none leads out of the folder
+    is_line = read.get("lost") is True or not misfit(read, _LINE)
+    return read if is_file and is_line else None

@@ -54,7 +54,9 @@ class Gathered:
             elif (
                 dims or not about["variables"][name][0]
             ):  # without one that named a single place on an inner axis
-                self._check_coordinate(name, values)
+                known = self._coords.setdefault(name, values)  # if it differs between runs it goes
+                if not np.array_equal(known, values, equal_nan=known.dtype.kind == "f"):
+                    self._left_out.add(name)
 
     def squeezed(self, variables: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         """Dimensions, attributes and values, without inner axes of length one that a swept axis
@@ -96,7 +98,9 @@ class Gathered:
                 self._bytes -= values.nbytes * self._grid.n_runs
                 self._left_out.add(name)
                 return
-            self._values[name] = _empty(self._grid.shape + values.shape, values.dtype)
+            empty, kind = ("", values.dtype) if values.dtype.kind == "U" else (np.nan, np.float64)
+            kind = values.dtype if values.dtype.kind == "f" else kind  # integers can be missing too
+            self._values[name] = np.full(self._grid.shape + values.shape, empty, dtype=kind)
             self._about[name] = dims, attrs
         whole = self._values[name]
         if whole.shape[len(place) :] != values.shape or self._about[name][0] != dims:
@@ -105,12 +109,6 @@ class Gathered:
         if values.dtype.kind == "U" and values.dtype.itemsize > whole.dtype.itemsize:
             whole = self._values[name] = whole.astype(values.dtype)
         whole[place] = values
-
-    def _check_coordinate(self, name: str, values: np.ndarray) -> None:
-        """A coordinate that differs between runs goes, and with it the variables along it."""
-        known = self._coords.setdefault(name, values)
-        if known.shape != values.shape or not _same(known, values):
-            self._left_out.add(name)
 
     def _leave_out(self, name: str) -> None:
         self._left_out.add(name)
@@ -210,8 +208,6 @@ def swept_coordinates(grid: Grid) -> dict[str, Any]:
 def summary_rows(dataset: xr.Dataset, grid: Grid, folder: SweepFolder) -> list[dict[str, Any]]:
     """A row for each run: its settings, what came of it and how fast, every scalar of it, the last
     value of what has only time.
-
-    Runs that were computed together share their time evenly.
     """
     axes = _axis_names(grid)
     columns = {name: dataset[name].values for name in swept_coordinates(grid)}
@@ -285,14 +281,3 @@ def _without_lists(values: list[Any]) -> list[Any]:
     return [
         written(value) if isinstance(value, tuple) or None in values else value for value in values
     ]
-
-
-def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Nothing yet: NaN, empty text; whole numbers become floats, so that they can be missing."""
-    if dtype.kind == "U":
-        return np.full(shape, "", dtype=dtype)
-    return np.full(shape, np.nan, dtype=dtype if dtype.kind == "f" else np.float64)
-
-
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))

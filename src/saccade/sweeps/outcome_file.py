@@ -71,7 +71,7 @@ def packed(record: xr.Dataset) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "attrs": dict(record.attrs),
     }
     return about, {
-        str(name): _without_objects(np.asarray(value.values))
+        str(name): value.values.astype(str) if value.dtype == object else np.asarray(value.values)
         for name, value in record.variables.items()
     }
 
@@ -85,10 +85,6 @@ def unpacked(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset
     }
     coords = {name: variables.pop(name) for name in about["coords"]}
     return xr.Dataset(variables, coords, about["attrs"])
-
-
-def _without_objects(values: np.ndarray) -> np.ndarray:
-    return values.astype(str) if values.dtype == object else values
 
 
 def as_bytes(outcomes: Sequence[Outcome]) -> bytes:
@@ -156,24 +152,15 @@ def _outcome(
 ) -> Outcome:
     record = None
     if layout is not None:
-        about = {
-            "coords": layout["coords"],
-            "variables": layout["variables"],
-            "attrs": entry["attrs"],
-        }
-        record = about, _arrays(archive.read(f"{number}.values"), layout["arrays"])
+        about = {name: layout[name] for name in ("coords", "variables")}
+        content, arrays, place = archive.read(f"{number}.values"), {}, 0
+        for name, (kind, shape) in layout["arrays"].items():
+            dtype, size = np.dtype(kind), math.prod(shape)
+            arrays[name] = (  # one after the other; NumPy refuses to read objects from bytes
+                np.frombuffer(content, dtype, size, place).reshape(shape)
+                if size
+                else np.empty(shape, dtype)
+            )
+            place += size * dtype.itemsize
+        record = about | {"attrs": entry["attrs"]}, arrays
     return Outcome(entry["run"], entry["status"], entry["reason"], entry["seconds"], record)
-
-
-def _arrays(content: bytes, layout: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Arrays that lie one after the other; NumPy refuses to read objects from bytes."""
-    found, place = {}, 0
-    for name, (kind, shape) in layout.items():
-        dtype, size = np.dtype(kind), math.prod(shape)
-        found[name] = (
-            np.frombuffer(content, dtype, size, place).reshape(shape)
-            if size
-            else np.empty(shape, dtype)
-        )
-        place += size * dtype.itemsize
-    return found

@@ -148,7 +148,13 @@ def run_sweep(
         )
         folder.forget(folder.lost())
         units = units_of(grid, missing(grid, folder, retry_failed), means.time_limit)
-        do(units, folder, means, on_progress, _check_of(grid, show))
+
+        def check(outcome: Outcome) -> None:
+            """If a run has no such number, the rest need not be computed to find that out."""
+            if show is not None and outcome.record is not None:
+                checked_choice("`show` variable", show, numbers_of(grid, *outcome.record))
+
+        do(units, folder, means, on_progress, check)
         return write_results(grid, folder, show, on_gathering)
 
 
@@ -157,16 +163,6 @@ def missing(grid: Grid, folder: SweepFolder, retry_failed: bool = False) -> list
     again = UNFINISHED if retry_failed else ()
     status = {run: entry["status"] for run, entry in folder.present().items()}
     return [run for run in grid.runs if run.identity not in status or status[run.identity] in again]
-
-
-def _check_of(grid: Grid, show: str | None) -> Callable[[Outcome], None]:
-    """Refuses to go on if a run has no such number: the rest need not be computed to find that out."""
-
-    def check(outcome: Outcome) -> None:
-        if show is not None and outcome.record is not None:
-            checked_choice("`show` variable", show, numbers_of(grid, *outcome.record))
-
-    return check
 
 
 def do(

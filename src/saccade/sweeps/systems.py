@@ -15,7 +15,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,23 +72,44 @@ def sweep_systems(
             systems, settings.pop("t1", None), settings.pop("n_times", None)
         )
     deque(systems, maxlen=0)
-    names = (
-        [] if out is None else [_name(_made(make, cell), cell, engine, settings) for cell in cells]
-    )
+    names = [
+        f"{system_identity(_made(make, cell), cell, engine.__name__, settings)[:20]}.zarr"
+        for cell in (cells if out is not None else [])
+    ]
     records = []
     with nullcontext() if out is None else _alone(Path(out), names):
         if out is not None and not replace:
             check_held(Path(out), _earlier(Path(out)), names)
         for done, cell in enumerate(cells, 1):
-            run = partial(_run, make, cell, engine, settings)
-            records.append(run() if out is None else _kept(run, Path(out) / names[done - 1]))
+            path = None if out is None else Path(out) / names[done - 1]
+            if path is None:
+                records.append(engine(_made(make, cell), **settings))
+            else:
+                if not path.exists():
+                    save_record(engine(_made(make, cell), **settings), path)
+                try:
+                    records.append(load_record(path))
+                except InputError as error:
+                    raise InputError(
+                        f"{str(error).removesuffix('.')}. Move it away, and the same call computes "
+                        "it again."
+                    ) from None
             on_progress(done / len(cells))
         for name, values in reversed(
             list(over.items())
         ):  # the last axis first: its cells stand side by side
+            axis, n = xr.DataArray(list(values), dims=name, name=name), len(values)
             records = [
-                _joined(records[i : i + len(values)], name, values)
-                for i in range(0, len(records), len(values))
+                xr.concat(
+                    records[i : i + n],
+                    dim=axis,
+                    data_vars="all",
+                    coords="different",
+                    compat="equals",
+                    join="outer",
+                    combine_attrs="drop_conflicts",
+                )
+                for i in range(0, len(records), n)
             ]
         if out is not None:
             whole = _summarised(records[0]).assign_attrs({_RUNS: " ".join(names)})
@@ -181,50 +201,6 @@ def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
     if not isinstance(system, System):
         raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
     return system
-
-
-def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.Dataset:
-    axis = xr.DataArray(list(values), dims=name, name=name)
-    return xr.concat(
-        records,
-        dim=axis,
-        data_vars="all",
-        coords="different",
-        compat="equals",
-        join="outer",
-        combine_attrs="drop_conflicts",
-    )
-
-
-def _run(
-    make: Callable[..., System],
-    cell: dict[str, Any],
-    engine: Callable[..., xr.Dataset],
-    settings: dict[str, Any],
-) -> xr.Dataset:
-    return engine(_made(make, cell), **settings)
-
-
-def _kept(run: Callable[[], xr.Dataset], path: Path) -> xr.Dataset:
-    """The record of one cell, computed or as it was kept."""
-    if not path.exists():
-        save_record(run(), path)
-    try:
-        return load_record(path)
-    except InputError as error:
-        raise InputError(
-            f"{str(error).removesuffix('.')}. Move it away, and the same call computes it again."
-        ) from None
-
-
-def _name(
-    system: System,
-    cell: dict[str, Any],
-    engine: Callable[..., xr.Dataset],
-    settings: dict[str, Any],
-) -> str:
-    """Of the record of a cell."""
-    return f"{system_identity(system, cell, engine.__name__, settings)[:20]}.zarr"
 
 
 def _earlier(out: Path) -> list[str]:
