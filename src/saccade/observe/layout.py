@@ -82,7 +82,14 @@ class Layout:
     def axes(self, layer: str, owner: nn.Module | None, sizes: tuple[int, ...]) -> Axes:
         """Of a call whose axes before tokens have these sizes. Raises `Untold`."""
         if len(sizes) < 2:
-            return Axes(self._folded(layer, owner, math.prod(sizes)), True, ())
+            # Heads in one axis with sequences: as many as there are with one sequence, less the
+            # windows among them.
+            size = math.prod(sizes)
+            alone = self._known(self.alone, layer)
+            most = (
+                alone[0] if alone is not None and len(alone) == 1 and size % alone[0] == 0 else size
+            )
+            return Axes(next((n for n in _told(owner) if most % n == 0), most), True, ())
         if len(sizes) == 2:
             return Axes(sizes[1], False, (1,))
         unchanged = self._unchanged(layer, sizes)
@@ -101,14 +108,6 @@ class Layout:
                 f"{', '.join(map(str, sizes))}, are heads; {advice}"
             )
         return Axes(math.prod(sizes[place] for place in possible[0]), False, possible[0])
-
-    def _folded(self, layer: str, owner: nn.Module | None, size: int) -> int:
-        """Heads in one axis with sequences: as many as there are with one sequence, less the
-        windows among them.
-        """
-        alone = self._known(self.alone, layer)
-        most = alone[0] if alone is not None and len(alone) == 1 and size % alone[0] == 0 else size
-        return next((n for n in _told(owner) if most % n == 0), most)
 
     def _unchanged(self, layer: str, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
         """Axes after the first that half of the tokens leaves as they are; None if that was not

@@ -91,8 +91,18 @@ def look(
     def listener(call: AttentionCall) -> None:
         layer = call.layer
         known = tokens.of(layer, call)
+        # Room for what is kept of a call's maps, taken before its blocks come: pieces kept
+        # between them would leave holes in memory that no further block fits into, hundreds of
+        # megabytes of them.
         kept = (
-            _empty_maps(call, len(sequences))
+            torch.zeros(
+                len(sequences),
+                call.n_heads,
+                len(map_rows(call.n_queries)),
+                call.n_keys,
+                dtype=torch.float32,
+                device="cpu",
+            )
             if sequences and call.n_batch == probe.n_batch
             else None
         )
@@ -218,20 +228,6 @@ def map_rows(n_queries: int) -> list[int]:
     """Query rows of a map that are kept."""
     n_rows = n_queries if n_queries <= ALL_ROWS else MAP_ROWS
     return np.linspace(0, n_queries - 1, n_rows).round().astype(int).tolist()
-
-
-def _empty_maps(call: AttentionCall, n_sequences: int) -> Tensor:
-    """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between
-    them would leave holes in memory that no further block fits into, hundreds of megabytes of them.
-    """
-    return torch.zeros(
-        n_sequences,
-        call.n_heads,
-        len(map_rows(call.n_queries)),
-        call.n_keys,
-        dtype=torch.float32,
-        device="cpu",
-    )
 
 
 def _without_padding(

@@ -102,7 +102,13 @@ class Probe:
                 return type(value)(cut(each) for each in value)
             if isinstance(value, Mapping):
                 return {name: cut(each) for name, each in value.items()}
-            return _cut_cache(value)
+            # A cache of Transformers for the first sequence alone; anything else as it is.
+            select = getattr(value, "batch_select_indices", None)
+            if select is None:
+                return value
+            cache = _copied(value)
+            cache.batch_select_indices(torch.tensor([0], device="cpu"))
+            return cache
 
         named = {name: cut(value) for name, value in self._named.items()}
         documents = None if self._documents is None else self._documents[:1]
@@ -555,16 +561,6 @@ def _copied(value: Any) -> Any:
         elif hasattr(each, "__dict__") and not isinstance(each, type | nn.Module):
             waiting += vars(each).values()
     return deepcopy(value, detached)
-
-
-def _cut_cache(value: Any) -> Any:
-    """A cache of Transformers for the first sequence alone; anything else as it is."""
-    select = getattr(value, "batch_select_indices", None)
-    if select is None:
-        return value
-    cache = _copied(value)
-    cache.batch_select_indices(torch.tensor([0], device="cpu"))
-    return cache
 
 
 def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:

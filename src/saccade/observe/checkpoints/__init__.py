@@ -175,21 +175,19 @@ def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list
     if paths is None:
         checkpoints, said = hub_checkpoints(str(source), revisions)
     else:
+        # Names of checkpoints; with their folders if files are called the same in each.
+        names = [path.name for path in paths]
         checkpoints, said = in_order(
-            zip(_names(paths), (partial(Path, path) for path in paths), strict=True)
+            zip(
+                names
+                if len(set(names)) == len(names)
+                else [f"{path.parent.name}/{path.name}" for path in paths],
+                (partial(Path, path) for path in paths),
+                strict=True,
+            )
         )
     left_out = [Finding("left out", [], sentence) for sentence in said]
     return checkpoints, left_out + missing_steps([checkpoint.step for checkpoint in checkpoints])
-
-
-def _names(paths: list[Path]) -> list[str]:
-    """Names of checkpoints; with their folders if files are called the same in each."""
-    names = [path.name for path in paths]
-    return (
-        names
-        if len(set(names)) == len(names)
-        else [f"{path.parent.name}/{path.name}" for path in paths]
-    )
 
 
 def _paths(source: Source) -> list[Path] | None:
