@@ -27,7 +27,15 @@ SHARED_QUERY = "<query>"
 
 
 def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClasses:
-    records = _as_records(rows)
+    is_frame = hasattr(rows, "to_dict") and hasattr(rows, "columns")
+    records = rows.to_dict("records") if is_frame else rows
+    if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
+        raise InputError(
+            "a table of classes is a list of rows, each a mapping from column names to cells, or a data frame."
+        )
+    if not records:
+        raise InputError("the table of classes has no rows; it needs one row for each class.")
+    records = [{str(column): cell for column, cell in row.items()} for row in records]
     columns = [
         column
         for column in dict.fromkeys(name for row in records for name in row)
@@ -77,18 +85,6 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
         named = ", ".join(header)[:200] or "empty"
         raise InputError(f"{path}: every column needs a different name; the header is {named}.")
     return [dict(zip(header, row, strict=True)) for row in rows]
-
-
-def _as_records(rows: Any) -> list[Mapping[str, Any]]:
-    is_frame = hasattr(rows, "to_dict") and hasattr(rows, "columns")
-    records = rows.to_dict("records") if is_frame else rows
-    if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
-        raise InputError(
-            "a table of classes is a list of rows, each a mapping from column names to cells, or a data frame."
-        )
-    if not records:
-        raise InputError("the table of classes has no rows; it needs one row for each class.")
-    return [{str(column): cell for column, cell in row.items()} for row in records]
 
 
 def _class_name(row: Mapping[str, Any], number: int) -> str:

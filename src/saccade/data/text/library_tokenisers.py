@@ -37,7 +37,11 @@ class Library:
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self.name = name
-        self.tokenizer = _copied(tokenizer)
+        # The user's own tokenizer stays as it is; ours neither cuts nor pads.
+        copy = type(tokenizer).from_str(tokenizer.to_str())
+        copy.no_truncation()
+        copy.no_padding()
+        self.tokenizer = copy
 
     def learn(self, texts: Iterable[str]) -> None:
         pass
@@ -61,11 +65,11 @@ class Library:
     def joined(self, tokens: Sequence[str]) -> str:
         runs = groupby(map(self.tokenizer.token_to_id, tokens), key=lambda number: number is None)
         return "".join(
-            UNKNOWN * len(list(run)) if unknown else self._decoded(run) for unknown, run in runs
+            UNKNOWN * len(list(run))
+            if unknown
+            else self.tokenizer.decode(list(run), skip_special_tokens=False)
+            for unknown, run in runs
         )
-
-    def _decoded(self, numbers: Iterable[int]) -> str:
-        return self.tokenizer.decode(list(numbers), skip_special_tokens=False)
 
     def saved(self) -> str:
         return self.tokenizer.to_str()
@@ -154,14 +158,6 @@ def library_tokeniser(tokenizer: Any) -> Library:
         raise InputError(
             f"{path} cannot be read as a tokenizer: {str(error).splitlines()[0]}."
         ) from None
-
-
-def _copied(tokenizer: Any) -> Any:
-    """The user's own tokenizer stays as it is; ours neither cuts nor pads."""
-    copy = type(tokenizer).from_str(tokenizer.to_str())
-    copy.no_truncation()
-    copy.no_padding()
-    return copy
 
 
 def _empty_byte_pairs() -> Any:
