@@ -66,40 +66,35 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
         raise InputError(
             f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}."
         )
-    _check_names(record)
-    with sealed_folder(Path(path)) as folder:
-        _write_zarr(record.drop_encoding(), folder)
-        _check_written(record, folder)
-        if told:
-            write_json(folder / CLAIMS, [claim.as_dict() for claim in told])
-
-
-def _check_names(record: xr.Dataset) -> None:
-    """Each variable becomes a folder of its name; Zarr takes a slash in it for a folder within."""
+    # Each variable becomes a folder of its name; Zarr takes a slash in it for a folder within.
     for name in record.variables:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InputError(
                 f"cannot save the variable {shortened(name)}: its name becomes that of a folder, so "
                 "it must be a text without slashes that does not begin with a dot. Rename it."
             )
-
-
-def _check_written(record: xr.Dataset, folder: Path) -> None:
-    """Read back what the files say they hold: the variables of the record, each in its shape."""
-    arrays = _arrays((folder / _METADATA).read_bytes())
-    # A reader finds the arrays of the group itself, and none of the groups within.
-    found = {name: about["shape"] for name, about in arrays.items() if "/" not in name}
-    wanted = {str(name): [*variable.shape] for name, variable in record.variables.items()}
-    if wrong := [name for name in found | wanted if found.get(name) != wanted.get(name)]:
-        raise InputError(
-            f"cannot save the record: {wrong[0]!r} is not in its files as it was given."
-        )
+    with sealed_folder(Path(path)) as folder:
+        _write_zarr(record.drop_encoding(), folder)
+        # Read back what the files say they hold: the variables of the record, each in its shape.
+        arrays = _arrays((folder / _METADATA).read_bytes())
+        # A reader finds the arrays of the group itself, and none of the groups within.
+        found = {name: about["shape"] for name, about in arrays.items() if "/" not in name}
+        wanted = {str(name): [*variable.shape] for name, variable in record.variables.items()}
+        if wrong := [name for name in found | wanted if found.get(name) != wanted.get(name)]:
+            raise InputError(
+                f"cannot save the record: {wrong[0]!r} is not in its files as it was given."
+            )
+        if told:
+            write_json(folder / CLAIMS, [claim.as_dict() for claim in told])
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
     """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is."""
     try:
-        _check_files(folder, _written(record, folder))
+        files = _written(record, folder)
+        arrays = _arrays(files[_METADATA].to_bytes())
+        _check_claimed(folder, arrays, files.sizes)
+        _check_chunks(folder, arrays, files.sizes, files.starts)
     except InputError:
         for part in folder.iterdir():
             shutil.rmtree(part) if part.is_dir() else part.unlink()
@@ -351,13 +346,6 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     return record
 
 
-def _check_files(folder: Path, files: _Files) -> None:
-    """An `InputError` if these files in a folder would be refused for what they unpack to."""
-    arrays = _arrays(files[_METADATA].to_bytes())
-    _check_claimed(folder, arrays, files.sizes)
-    _check_chunks(folder, arrays, files.sizes, files.starts)
-
-
 def _checked_files(folder: Path) -> dict[str, bytes]:
     written = listed(folder)
     if _METADATA not in written:
@@ -434,7 +422,9 @@ def _check_chunks(
     for name, start in starts.items():
         about = arrays.get(name.rpartition("/")[0])
         if about is not None and not name.rpartition("/")[2].startswith("."):
-            size = sizes[name] if about["compressor"] is None else _blosc_size(start)
+            size = (
+                sizes[name] if about["compressor"] is None else int.from_bytes(start[4:8], "little")
+            )
             unpacked += size * (_TEXT_COST if about["filters"] else 1)
     check_expansion(folder, unpacked, sum(sizes.values()))
 
@@ -444,10 +434,3 @@ def _item_size(about: Mapping[str, Any]) -> int:
         return _POINTER if about["filters"] else np.dtype(about["dtype"]).itemsize
     except TypeError:
         raise InputError(f"{shortened(about['dtype'])} is not a type of numbers.") from None
-
-
-def _blosc_size(start: bytes) -> int:
-    """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of
-    four.
-    """
-    return int.from_bytes(start[4:8], "little")

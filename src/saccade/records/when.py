@@ -335,7 +335,17 @@ def _sentences(
     elif unmeasured:
         lead = "At the end"
     ended = _of_others(record, states, events, others, lead)
-    collapse = _of_collapse(record, states, events)
+    # How many heads collapsed, and of how many the missing places leave it open.
+    n_heads = np.isfinite(record.relative_entropy.values).any(axis=0).sum()
+    collapsed = len({(event.layer, event.head) for event in events if event.name == "collapsed"})
+    is_open = _on_one_key(record) & np.isin(states, (STATES.index("focused"), _MISSING))
+    n_open = is_open.any(axis=0).sum()
+    collapse = [f"{collapsed} of {n_heads} collapsed."] if collapsed else []
+    if n_open:
+        collapse.append(
+            f"{n_open} of {n_heads} had one key for each query; whether they collapsed is not known."
+        )
+    collapse = collapse or ["Nothing collapsed." if n_heads else "No head was measured."]
     return [*_of_missing(record, states), *unmeasured, *told, *ended, *collapse, *_of_noise(record)]
 
 
@@ -417,22 +427,6 @@ def _of_unmeasured(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
 
 def _of_heads(some: int, every: int) -> str:
     return "" if some == every else f" in {some} of {every} heads"
-
-
-def _of_collapse(
-    record: xr.Dataset, states: NDArray[np.int8], events: list[HeadEvent]
-) -> list[str]:
-    """How many heads collapsed, and of how many the missing places leave it open."""
-    n_heads = np.isfinite(record.relative_entropy.values).any(axis=0).sum()
-    collapsed = len({(event.layer, event.head) for event in events if event.name == "collapsed"})
-    is_open = _on_one_key(record) & np.isin(states, (STATES.index("focused"), _MISSING))
-    n_open = is_open.any(axis=0).sum()
-    sentences = [f"{collapsed} of {n_heads} collapsed."] if collapsed else []
-    if n_open:
-        sentences.append(
-            f"{n_open} of {n_heads} had one key for each query; whether they collapsed is not known."
-        )
-    return sentences or ["Nothing collapsed." if n_heads else "No head was measured."]
 
 
 def _of_movement(record: xr.Dataset, events: list[HeadEvent], heads: list[tuple[int, int]]) -> str:

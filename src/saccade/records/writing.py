@@ -74,7 +74,8 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
         replaced = None
         try:
             yield draft
-            _flush_all(draft)
+            with ThreadPoolExecutor(_FLUSHERS) as pool:
+                list(pool.map(flush, [*below(draft), draft]))
             _check_folder(path, strange)
             with _locked(path):  # so that nobody clears it away under the draft's name
                 replaced = _move_into_place(draft, path)
@@ -372,11 +373,6 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _flush_all(folder: Path) -> None:
-    with ThreadPoolExecutor(_FLUSHERS) as pool:
-        list(pool.map(flush, [*below(folder), folder]))
-
-
 def _move_into_place(draft: Path, path: Path) -> Path | None:
     """The draft under its proper name. Where the folder that was there is now: under the draft's
     name or as `replaced`.
@@ -387,7 +383,12 @@ def _move_into_place(draft: Path, path: Path) -> Path | None:
     except OSError:
         if not path.is_dir():
             raise
-    if _exchanged(draft, path):
+    # Both names change places, in one step; not every system can.
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if (
+        rename is not None
+        and rename(_HERE, os.fsencode(draft), _HERE, os.fsencode(path), _EXCHANGE) == 0
+    ):
         return draft
     replaced = draft.with_suffix(".replaced")
     os.replace(path, replaced)
@@ -397,12 +398,3 @@ def _move_into_place(draft: Path, path: Path) -> Path | None:
         os.replace(replaced, path)
         raise
     return replaced
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Whether both names changed places, in one step; not every system can."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    return (
-        rename is not None
-        and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
-    )
