@@ -77,7 +77,8 @@ def text_order(
     force = _force(windows, slice(None))
     clear = _clear(windows, rows, words & (count > LEAST_COUNT), force.force)
     time, logits, second = _path(windows, rows, clear, rates, on_progress)
-    error = _distance(logits, second)
+    size = np.linalg.norm(second, axis=(1, 2))
+    error = np.linalg.norm(logits - second, axis=(1, 2)) / np.where(size > 0, size, 1.0)
     is_off = ~(error <= SIZE)  # also where steps too large have left no numbers
     sized = max(int(np.argmax(is_off)) - 1, 0) if is_off.any() else len(error) - 1
     attention = _attention(windows, rows, logits)
@@ -311,8 +312,3 @@ def _order(one: Array, other: Array, told: NDArray) -> float:
     scores = [rank_correlation(a[own], b[own]) for a, b, own in zip(one, other, told, strict=True)]
     known = [score for score in scores if np.isfinite(score)]
     return float(np.mean(known)) if known else 1.0
-
-
-def _distance(one: Array, other: Array) -> Array:
-    size = np.linalg.norm(other, axis=(1, 2))
-    return np.linalg.norm(one - other, axis=(1, 2)) / np.where(size > 0, size, 1.0)
