@@ -134,12 +134,6 @@ def _chain(told: dict[str, Any]) -> _Run:
         record.attention.transpose("time", "query", "token").values,
     )
     embedding = record.embedding.values
-    return _Run(time, attention, _plane(embedding), _chain_marks(time, attention, embedding))
-
-
-def _chain_marks(
-    time: NDArray[Any], attention: NDArray[Any], embedding: NDArray[Any]
-) -> dict[str, float]:
     sizes = np.linalg.svd(embedding, compute_uv=False)
     first = {
         "condensed": sizes[:, 0] > 0.5 * sizes[:, 0].max(),
@@ -148,9 +142,9 @@ def _chain_marks(
     }
     marks = {name: float(time[np.argmax(met)]) for name, met in first.items() if met.any()}
     others = attention[:, 1:, 0].mean(axis=1)
-    return marks | (
-        {"diluted": float(time[others.argmax()])} if others[-1] < others.max() - _SEEN else {}
-    )
+    if others[-1] < others.max() - _SEEN:
+        marks["diluted"] = float(time[others.argmax()])
+    return _Run(time, attention, _plane(embedding), marks)
 
 
 def _plane(embedding: NDArray[Any]) -> NDArray[Any]:
