@@ -65,7 +65,7 @@ def _train(
     lr_decoder = system.lr_decoder if lr_decoder is None else lr_decoder
     lr_attention = system.lr_attention if lr_attention is None else lr_attention
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
-    named = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
+    named: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     lists = {
         name: [
             checked_number(name, rate, low=0.0, high=1e30)

@@ -108,16 +108,16 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     """Run the plan; every array of the result has the leading axes rate and seed."""
     blocks = plan.model.blocks(plan.task)
     # The fewer calls, the less they wait for Python's lock: one does several runs in turn.
-    lines = plan.task.n_classes if math.isinf(plan.batch) else plan.batch
-    of_run = min(plan.steps + 1, 250) * lines * blocks.token_prob.shape[1] * len(blocks.columns)
+    n_rows = plan.task.n_classes if math.isinf(plan.batch) else plan.batch
+    of_run = min(plan.steps + 1, 250) * n_rows * blocks.token_prob.shape[1] * len(blocks.columns)
     for_all_cores = len(plan.seeds) * len(plan.rates) // (4 * (os.cpu_count() or 1))
     size = int(np.clip(_PRODUCTS_AT_ONCE // of_run, 1, max(for_all_cores, 1)))
-    columns = range(len(plan.rates))
+    of_seed = range(len(plan.rates))
     tables = _tables(plan, blocks)
     groups = [
-        (seed, columns[i : i + size])
+        (seed, of_seed[i : i + size])
         for seed in range(len(plan.seeds))
-        for i in range(0, len(columns), size)
+        for i in range(0, len(of_seed), size)
     ]
     saved, states = _nothing_saved(plan, blocks), dict[tuple[int, int], dict[str, np.ndarray]]()
     starts = [_start(plan, blocks, seed) for seed in plan.seeds]

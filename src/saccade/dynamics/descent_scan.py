@@ -78,9 +78,8 @@ class Saved(NamedTuple):
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, TokenBlocks]:
     """Run the plan; every array of the result has the leading axes rate and seed."""
     blocks = plan.model.blocks(plan.task)
-    bytes_per_run = 4 * blocks.token_prob.size * len(blocks.columns)
     n_rates = len(plan.rates)
-    most = int(np.clip(_BYTES_PER_PACK // bytes_per_run, 1, _RUNS_PER_PACK))
+    most = _runs_per_pack(blocks)
     runs = np.stack(
         np.meshgrid(np.arange(len(plan.seeds)), np.arange(n_rates), indexing="ij"), axis=-1
     )
@@ -107,6 +106,11 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     return _gathered(
         packs, [saved for _, saved in carried], len(plan.rates), len(plan.seeds)
     ), blocks
+
+
+def _runs_per_pack(blocks: TokenBlocks) -> int:
+    bytes_per_run = 4 * blocks.token_prob.size * len(blocks.columns)
+    return int(np.clip(_BYTES_PER_PACK // bytes_per_run, 1, _RUNS_PER_PACK))
 
 
 def stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:

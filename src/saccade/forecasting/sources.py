@@ -54,10 +54,7 @@ def statistics(
     if isinstance(source, MarkovChain):
         return Statistics(source.name, chain=source)
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
-        path = Path(source)  # of classes, if it has such a column, or of transitions
-        if "class" in next(csv_rows(path, "a table"), []):
-            return Statistics(path.stem, classes=SequenceClasses.from_csv(path))
-        return Statistics(path.stem, chain=MarkovChain.from_csv(path))
+        return _of_table(Path(source))
     corpus = _corpus(source)
     n_context = checked_count("window", window, high=len(corpus.train) - 2)
     wanted = checked_count("n_windows", n_windows)
@@ -118,3 +115,12 @@ def _corpus(source: Any) -> Corpus:
         "`source` must be a Corpus, SequenceClasses, a MarkovChain, Statistics, the name of a text or the path of a text or CSV "
         f"file; got {shortened(source)}."
     )
+
+
+def _of_table(path: Path) -> Statistics:
+    """A table with a column `class` holds sequence classes; any other is read as a transition
+    table.
+    """
+    if "class" in next(csv_rows(path, "a table"), []):
+        return Statistics(path.stem, classes=SequenceClasses.from_csv(path))
+    return Statistics(path.stem, chain=MarkovChain.from_csv(path))

@@ -60,17 +60,7 @@ class Account:
         if self._has_noted:
             return
         self._has_noted = True
-        named: dict[tuple[str, str], list[str]] = {}
-        for sentence in found.unseen:
-            before, tick, rest = sentence.partition("`")
-            name, _, after = rest.partition("`")
-            named.setdefault((before, after), []).extend(
-                [name] if tick else []
-            )  # the model itself has a name without letters
-        for what in [
-            f"{before}{listed(list(dict.fromkeys(names)))}{after}"
-            for (before, after), names in named.items()
-        ]:
+        for what in _together(found.unseen):
             warn(f"not seen: {what}.")
         self.config.update(unseen=found.unseen, untold=self._untold(arrays))
         self.about["coords"] |= {
@@ -145,6 +135,21 @@ class Account:
                 "tokens, has fewer than 5 different ones, or the model takes fewer than 3 sequences only"
             )
         return "it is too short, or its tokens are not in the text"
+
+
+def _together(unseen: list[str]) -> list[str]:
+    """One sentence for those that differ in the name of the layer alone."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for sentence in unseen:
+        before, tick, rest = sentence.partition("`")
+        name, _, after = rest.partition("`")
+        named.setdefault((before, after), []).extend(
+            [name] if tick else []
+        )  # the model itself has a name without letters
+    return [
+        f"{before}{listed(list(dict.fromkeys(names)))}{after}"
+        for (before, after), names in named.items()
+    ]
 
 
 def _of_some_looks(unit: str, definition: str) -> list[str]:

@@ -66,13 +66,7 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
         raise InputError(
             f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}."
         )
-    # Each variable becomes a folder of its name; Zarr takes a slash in it for a folder within.
-    for name in record.variables:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InputError(
-                f"cannot save the variable {shortened(name)}: its name becomes that of a folder, so "
-                "it must be a text without slashes that does not begin with a dot. Rename it."
-            )
+    _check_names(record)
     with sealed_folder(Path(path)) as folder:
         _write_zarr(record.drop_encoding(), folder)
         # Read back what the files say they hold: the variables of the record, each in its shape.
@@ -88,13 +82,20 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
             write_json(folder / CLAIMS, [claim.as_dict() for claim in told])
 
 
+def _check_names(record: xr.Dataset) -> None:
+    """Each variable becomes a folder of its name; Zarr takes a slash in it for a folder within."""
+    for name in record.variables:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError(
+                f"cannot save the variable {shortened(name)}: its name becomes that of a folder, so "
+                "it must be a text without slashes that does not begin with a dot. Rename it."
+            )
+
+
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
     """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is."""
     try:
-        files = _written(record, folder)
-        arrays = _arrays(files[_METADATA].to_bytes())
-        _check_claimed(folder, arrays, files.sizes)
-        _check_chunks(folder, arrays, files.sizes, files.starts)
+        _check_files(folder, _written(record, folder))
     except InputError:
         for part in folder.iterdir():
             shutil.rmtree(part) if part.is_dir() else part.unlink()
@@ -346,6 +347,13 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     return record
 
 
+def _check_files(folder: Path, files: _Files) -> None:
+    """An `InputError` if these files in a folder would be refused for what they unpack to."""
+    arrays = _arrays(files[_METADATA].to_bytes())
+    _check_claimed(folder, arrays, files.sizes)
+    _check_chunks(folder, arrays, files.sizes, files.starts)
+
+
 def _checked_files(folder: Path) -> dict[str, bytes]:
     written = listed(folder)
     if _METADATA not in written:
@@ -422,6 +430,7 @@ def _check_chunks(
     for name, start in starts.items():
         about = arrays.get(name.rpartition("/")[0])
         if about is not None and not name.rpartition("/")[2].startswith("."):
+            # The head that Blosc writes has four bytes, then three sizes of four.
             size = (
                 sizes[name] if about["compressor"] is None else int.from_bytes(start[4:8], "little")
             )

@@ -383,12 +383,7 @@ def _move_into_place(draft: Path, path: Path) -> Path | None:
     except OSError:
         if not path.is_dir():
             raise
-    # Both names change places, in one step; not every system can.
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    if (
-        rename is not None
-        and rename(_HERE, os.fsencode(draft), _HERE, os.fsencode(path), _EXCHANGE) == 0
-    ):
+    if _exchanged(draft, path):
         return draft
     replaced = draft.with_suffix(".replaced")
     os.replace(path, replaced)
@@ -398,3 +393,12 @@ def _move_into_place(draft: Path, path: Path) -> Path | None:
         os.replace(replaced, path)
         raise
     return replaced
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether both names changed places, in one step; not every system can."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return (
+        rename is not None
+        and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    )

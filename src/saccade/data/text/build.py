@@ -85,12 +85,11 @@ def build_corpus(folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: in
             f"{where} leaves nothing to predict: the part to train on is {only}, {times}, and nothing else."
         )
     for part in PARTS:
-        numbers = folder / f"{part}.numbers"
-        ranks = ranked.rank.astype(id_type(len(ranked.vocabulary)))
-        with numbers.open("rb") as read, draft_file(folder, f"{part}.ids") as write:
-            while len(block := np.fromfile(read, np.uint32, _BLOCK)):
-                ranks[block].tofile(write)
-        numbers.unlink()
+        _replace(
+            folder / f"{part}.numbers",
+            folder / f"{part}.ids",
+            ranked.rank.astype(id_type(len(ranked.vocabulary))),
+        )
     return ranked
 
 
@@ -162,3 +161,10 @@ def _ranks(n_numbers: int, order: NDArray[np.int64], default: int) -> NDArray[np
     ranks = np.full(n_numbers + 1, default)
     ranks[order] = np.arange(len(order))
     return ranks[:-1]
+
+
+def _replace(numbers: Path, ids: Path, ranks: NDArray) -> None:
+    with numbers.open("rb") as read, draft_file(ids.parent, ids.name) as write:
+        while len(block := np.fromfile(read, np.uint32, _BLOCK)):
+            ranks[block].tofile(write)
+    numbers.unlink()

@@ -135,7 +135,11 @@ def counted_context_law(
             count += np.bincount(
                 rows * n_vocab + ids[places - back], minlength=len(count)
             )  # below 0 is the ring's end
-    count = count.reshape(len(chosen), n_vocab)
     return ContextLaw(
-        query, window, chosen, following[chosen] / following.sum(), count, tuple(names)
+        query,
+        window,
+        chosen,
+        following[chosen] / following.sum(),
+        count.reshape(len(chosen), n_vocab),
+        tuple(names),
     )

@@ -21,14 +21,7 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
             "pip install '.[text]' in the folder of Saccade"
         ) from None
     try:
-        # Fail at once where there is no network: the hub's own client tries again for a minute. A
-        # proxy is left to it.
-        if not any(
-            os.environ.get(name)
-            for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-        ):
-            place = urlsplit(ENDPOINT)
-            socket.create_connection((place.hostname or "", place.port or 443), timeout=5).close()
+        _connect(ENDPOINT)
         listed = hub.HfApi().list_repo_files(repository, repo_type="dataset")
         wanted = sorted(
             file
@@ -54,6 +47,17 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
             f"{repository} on the Hugging Face hub has no files {prefix}/{part}-*.parquet."
         )
     return paths
+
+
+def _connect(address: str) -> None:
+    """Fail at once where there is no network: the hub's own client tries again for a minute. A
+    proxy is left to it.
+    """
+    if not any(
+        os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    ):
+        place = urlsplit(address)
+        socket.create_connection((place.hostname or "", place.port or 443), timeout=5).close()
 
 
 def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]:
