@@ -111,17 +111,16 @@ class BytePairs:
         known = len(self._place)
         stretches = _STRETCH.findall("".join(texts))
         places = np.fromiter(map(self._place.__getitem__, stretches), np.int64, len(stretches))
-        self._encode(list(islice(self._place, known, None)))
+        encodings = self._library.tokenizer.encode_batch_fast(
+            list(islice(self._place, known, None)), add_special_tokens=False
+        )
+        sizes = np.array([len(encoding) for encoding in encodings], np.int64)
+        self._ends = np.append(self._ends, self._ends[-1] + np.cumsum(sizes))
+        new = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32)
+        self._tokens = np.append(self._tokens, new)
         starts, lengths = self._ends[places], np.diff(self._ends)[places]
         before = np.cumsum(lengths) - lengths
         return self._tokens[np.repeat(starts - before, lengths) + np.arange(lengths.sum())]
-
-    def _encode(self, stretches: list[str]) -> None:
-        encodings = self._library.tokenizer.encode_batch_fast(stretches, add_special_tokens=False)
-        lengths = np.array([len(encoding) for encoding in encodings], np.int64)
-        self._ends = np.append(self._ends, self._ends[-1] + np.cumsum(lengths))
-        new = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32)
-        self._tokens = np.append(self._tokens, new)
 
     def names(self) -> list[str]:
         return self._library.names()
