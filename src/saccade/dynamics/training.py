@@ -177,8 +177,13 @@ def train_text(
             budget=budget,
             weights=weights,
         )
-        settings = _settings(plan, corpus) | {
-            "probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16]
+        shared = asdict(plan)
+        del shared["steps"]  # one of two runs that are the same run may be longer
+        settings = {
+            "corpus": corpus.name,
+            "corpus_hash": corpus.hash,
+            **shared,
+            "probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16],
         }
         store = None if checkpoints is None else Checkpoints(checkpoints, settings, resume=resume)
         return _trained(run, looks, store, settings | {"steps": plan.steps}, on_progress, started)
@@ -296,13 +301,6 @@ def _trained(
             run.update(loss)
             on_progress((step + 1) / last)
     return record("finished", last)
-
-
-def _settings(plan: Plan, corpus: TokenCorpus) -> dict[str, Any]:
-    """What two runs must share to be the same run, one perhaps longer than the other."""
-    settings = asdict(plan)
-    del settings["steps"]
-    return {"corpus": corpus.name, "corpus_hash": corpus.hash} | settings
 
 
 def _probe_ids(probe: Any, plan: Plan, corpus: TokenCorpus) -> Tensor:
