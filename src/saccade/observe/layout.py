@@ -92,7 +92,16 @@ class Layout:
             return Axes(next((n for n in _told(owner) if most % n == 0), most), True, ())
         if len(sizes) == 2:
             return Axes(sizes[1], False, (1,))
-        unchanged = self._unchanged(layer, sizes)
+        # Axes that half of the tokens leaves as they are; none where that was not tried.
+        uncut, halved = self._known(self.alone, layer), self._known(self.short, layer)
+        if uncut is None or halved is None or not len(uncut) == len(halved) == len(sizes):
+            unchanged = None
+        else:
+            unchanged = tuple(
+                place
+                for place in range(1, len(sizes))
+                if uncut[place] == halved[place] == sizes[place]
+            )
         told = next(
             (found for n in _told(owner) if (found := _places_of(n, sizes, unchanged))), None
         )
@@ -108,17 +117,6 @@ class Layout:
                 f"{', '.join(map(str, sizes))}, are heads; {advice}"
             )
         return Axes(math.prod(sizes[place] for place in possible[0]), False, possible[0])
-
-    def _unchanged(self, layer: str, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Axes after the first that half of the tokens leaves as they are; None if that was not
-        tried.
-        """
-        alone, short = self._known(self.alone, layer), self._known(self.short, layer)
-        if alone is None or short is None or not len(alone) == len(short) == len(sizes):
-            return None
-        return tuple(
-            place for place in range(1, len(sizes)) if alone[place] == short[place] == sizes[place]
-        )
 
     @staticmethod
     def _known(of: Mapping[str, tuple[int, ...]], layer: str) -> tuple[int, ...] | None:

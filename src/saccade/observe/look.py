@@ -142,7 +142,14 @@ def look(
     if repeated is not None:
         for layer, more in _on_repeated(model, repeated, layout).items():
             if layer in found.layers:
-                _merge(found.statistics[found.layers.index(layer)], more)
+                own = found.statistics[found.layers.index(layer)]
+                for name, values in more.items():  # what only the other pass knows is added
+                    known = own.get(name)
+                    own[name] = (
+                        values
+                        if known is None or known.shape != values.shape
+                        else torch.where(known.isnan(), values, known)
+                    )
     return found
 
 
@@ -165,17 +172,6 @@ def _on_repeated(
     with undisturbed(model), Capture(listener, model, layout):
         probe.run(model)
     return found
-
-
-def _merge(found: dict[str, Tensor], more: dict[str, Tensor]) -> None:
-    """Of arrays that both have, what only the other knows is taken from it."""
-    for name, values in more.items():
-        own = found.get(name)
-        found[name] = (
-            values
-            if own is None or own.shape != values.shape
-            else torch.where(own.isnan(), values, own)
-        )
 
 
 def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:

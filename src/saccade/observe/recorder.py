@@ -244,10 +244,6 @@ class Recorder:
             self._log.save()
         return self
 
-    @property
-    def _page(self) -> Path:
-        return (self._out or Path()) / "report.html"
-
     def _begin(self) -> None:
         """The self-check, once and before anything is written; a model that fails it is not looked
         at.
@@ -289,7 +285,7 @@ class Recorder:
             else " (its output not compared: it drops weights at random)"
         )
         where = (
-            f"the page will be {self._page}"
+            f"the page will be {self._out / 'report.html'}"
             if self._out is not None
             else "nothing is written; for a page, pass `out`"
         )
