@@ -323,9 +323,8 @@ def _sentences(
             continue
         own = [event for event in events if (event.layer, event.head) == (layer, head)]
         if any(event.name in _FROM_THE_START for event in own):
-            told.append(
-                _sentence(f"{layers[layer]} head {head}", _first_state(states[:, layer, head]), own)
-            )
+            known = states[states[:, layer, head] >= 0, layer, head]
+            told.append(_sentence(f"{layers[layer]} head {head}", STATES[known[0]], own))
         elif states[-1, layer, head] != _MISSING:
             others.append((layer, head))
     unmeasured = _of_unmeasured(record, states)
@@ -457,10 +456,6 @@ def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
     return [
         f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, was not run or not measured in full."
     ]
-
-
-def _first_state(states: NDArray[np.int8]) -> str:
-    return STATES[states[states >= 0][0]]
 
 
 def _of_noise(record: xr.Dataset) -> list[str]:
