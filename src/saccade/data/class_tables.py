@@ -57,9 +57,11 @@ def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClass
     queries = [
         token_id(SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records
     ]
-    next_tokens = [
-        token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)
-    ]
+    next_tokens = []
+    for number, row in enumerate(records, start=1):
+        if _is_missing(row.get("class")):
+            raise InputError(f"row {number} has no `class`: the column names the token to predict.")
+        next_tokens.append(token_id(str(row["class"])))
     weights = [
         _cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)
     ]
@@ -85,12 +87,6 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
         named = ", ".join(header)[:200] or "empty"
         raise InputError(f"{path}: every column needs a different name; the header is {named}.")
     return [dict(zip(header, row, strict=True)) for row in rows]
-
-
-def _class_name(row: Mapping[str, Any], number: int) -> str:
-    if _is_missing(row.get("class")):
-        raise InputError(f"row {number} has no `class`: the column names the token to predict.")
-    return str(row["class"])
 
 
 def _cell(row: Mapping[str, Any], number: int, column: str, default: float) -> float:

@@ -64,18 +64,13 @@ def pieces_of_file(path: Path, column: str) -> Iterator[Piece]:
 
 def _of_rows(rows: Iterator[str]) -> Iterator[Piece]:
     for row in rows:
-        text = _clean(row).rstrip("\n")
+        # Rows may hold what a file of text may not: NUL is read as a blank, half a surrogate pair
+        # as a question mark.
+        if "\0" in row or "\r" in row:
+            row = row.replace("\0", " ").replace("\r\n", "\n").replace("\r", "\n")
+        text = (row if row.isascii() else row.encode("utf-8", "replace").decode()).rstrip("\n")
         if text:
             yield from _cut(iter([text + "\n"]))
-
-
-def _clean(text: str) -> str:
-    """Rows may hold what a file of text may not: NUL is read as a blank, half a surrogate pair as a
-    question mark.
-    """
-    if "\0" in text or "\r" in text:
-        text = text.replace("\0", " ").replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _of_text(path: Path, chunks: Iterator[str]) -> Iterator[Piece]:

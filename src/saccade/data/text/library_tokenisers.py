@@ -84,7 +84,15 @@ class BytePairs:
 
     def __init__(self, n_vocab: int | None = None, tokenizer: Any = None) -> None:
         self._n_vocab = checked_count("n_vocab", BPE_VOCAB if n_vocab is None else n_vocab, low=257)
-        self._library = Library(_empty_byte_pairs() if tokenizer is None else tokenizer, "bpe")
+        if tokenizer is None:
+            from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+            tokenizer = Tokenizer(models.BPE())
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(
+                add_prefix_space=False, use_regex=False
+            )
+            tokenizer.decoder = decoders.ByteLevel()
+        self._library = Library(tokenizer, "bpe")
         self._forget()
 
     def _forget(self) -> None:
@@ -157,15 +165,6 @@ def library_tokeniser(tokenizer: Any) -> Library:
         raise InputError(
             f"{path} cannot be read as a tokenizer: {str(error).splitlines()[0]}."
         ) from None
-
-
-def _empty_byte_pairs() -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
 
 
 def _beginning(texts: Iterable[str], n_characters: int) -> Iterator[str]:

@@ -117,7 +117,12 @@ def _at_path(path: Path, column: str) -> Source:
     if not path.is_dir():
         if path.exists():
             raise InputError(f"{path} is neither a file nor a folder.")
-        _refuse(str(path))
+        given = str(path)
+        if os.sep in given or Path(given).suffix in (".txt", ".jsonl", ".parquet"):
+            raise InputError(
+                f"there is no file or folder {given}. A corpus is a path or one of {', '.join(NAMES)}."
+            )
+        checked_choice("the corpus", given, (*NAMES, "or the path of a file or folder"))
     if _holds_home(path):
         raise InputError(
             f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only."
@@ -138,14 +143,6 @@ def _at_path(path: Path, column: str) -> Source:
     if not files:
         raise InputError(f"the folder {path} has no files in it.")
     return Source(path.name, tuple(files), column=column)
-
-
-def _refuse(name: str) -> None:
-    if os.sep in name or Path(name).suffix in (".txt", ".jsonl", ".parquet"):
-        raise InputError(
-            f"there is no file or folder {name}. A corpus is a path or one of {', '.join(NAMES)}."
-        )
-    checked_choice("the corpus", name, (*NAMES, "or the path of a file or folder"))
 
 
 def _holds_home(folder: Path) -> bool:
