@@ -91,11 +91,12 @@ class Attention(nn.Module):
             cosine, sine = self.cosine[:n_keys], self.sine[:n_keys]
             queries = positions.rotated(queries, cosine[-n_queries:], sine[-n_queries:])
             keys = positions.rotated(keys, cosine, sine)
+        mask: Tensor | None = None  # where the kernel's own causal mask does: the fast case
         if self.config.positions == "alibi":
             bias = positions.distance_bias(self.n_heads, n_queries, n_keys)[None].to(queries)
             mask = bias.masked_fill(~visible(n_queries, n_keys, self.config.query_key), -math.inf)
-        else:  # none where the kernel's own causal mask does: the fast case
-            mask = None if self.config.query_key else visible(n_queries, n_keys, False)
+        elif not self.config.query_key:
+            mask = visible(n_queries, n_keys, False)
         is_causal = mask is None and n_queries > 1
         scale = None if self.config.scaled else 1.0
         return F.scaled_dot_product_attention(
