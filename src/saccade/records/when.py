@@ -333,7 +333,11 @@ def _sentences(
         lead = f"Of the other {len(others)}, at the end"
     elif unmeasured:
         lead = "At the end"
-    ended = _of_others(record, states, events, others, lead)
+    ended = []
+    if others:
+        last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
+        kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
+        ended = [f"{lead}: {kinds}; {_of_movement(record, events, others)}."]
     # How many heads collapsed, and of how many the missing places leave it open.
     n_heads = np.isfinite(record.relative_entropy.values).any(axis=0).sum()
     collapsed = len({(event.layer, event.head) for event in events if event.name == "collapsed"})
@@ -386,21 +390,6 @@ def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
 
 
 PLACE_NAMES = tuple(STATES[number] for number in PLACES.values())
-
-
-def _of_others(
-    record: xr.Dataset,
-    states: NDArray[np.int8],
-    events: list[HeadEvent],
-    others: list[tuple[int, int]],
-    lead: str,
-) -> list[str]:
-    """How the other heads that are known at the end ended, and how many of them froze."""
-    if not others:
-        return []
-    last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
-    kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
-    return [f"{lead}: {kinds}; {_of_movement(record, events, others)}."]
 
 
 def _of_unmeasured(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
