@@ -214,7 +214,10 @@ def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     for folder in (tmp_path, tmp_path / "run"):
         assert main(["verify", str(folder)]) == 0
         said = capsys.readouterr().out
-        assert "a watched run that is still running or was killed: 3 observations, from step 0 to 2" in said
+        assert (
+            "a watched run that is still running or was killed: 3 observations, from step 0 to 2"
+            in said
+        )
         assert "1 of 1 records are intact" in said
     assert main(["verify", str(tmp_path), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["unfinished"]) == [str(tmp_path / "run")]

@@ -418,7 +418,7 @@ EXCEPTIONS = {
     ("data/text/corpus.py", "_built"): "into a file of the writer's",
     (
         "engines/text_checkpoints.py",
-        "_write_tensors",
+        "Checkpoints.save",
     ): "of safetensors, which knows only paths: in a folder of the writer's",
     ("records/observation_log.py", "ObservationLog._written"): "into memory",
     (

@@ -27,7 +27,15 @@ SHARED_QUERY = "<query>"
 
 
 def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClasses:
-    records = _as_records(rows)
+    is_frame = hasattr(rows, "to_dict") and hasattr(rows, "columns")
+    records = rows.to_dict("records") if is_frame else rows
+    if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
+        raise InputError(
+            "a table of classes is a list of rows, each a mapping from column names to cells, or a data frame."
+        )
+    if not records:
+        raise InputError("the table of classes has no rows; it needs one row for each class.")
+    records = [{str(column): cell for column, cell in row.items()} for row in records]
     columns = [
         column
         for column in dict.fromkeys(name for row in records for name in row)
@@ -49,9 +57,11 @@ def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClass
     queries = [
         token_id(SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records
     ]
-    next_tokens = [
-        token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)
-    ]
+    next_tokens = []
+    for number, row in enumerate(records, start=1):
+        if _is_missing(row.get("class")):
+            raise InputError(f"row {number} has no `class`: the column names the token to predict.")
+        next_tokens.append(token_id(str(row["class"])))
     weights = [
         _cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)
     ]
@@ -77,24 +87,6 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
         named = ", ".join(header)[:200] or "empty"
         raise InputError(f"{path}: every column needs a different name; the header is {named}.")
     return [dict(zip(header, row, strict=True)) for row in rows]
-
-
-def _as_records(rows: Any) -> list[Mapping[str, Any]]:
-    is_frame = hasattr(rows, "to_dict") and hasattr(rows, "columns")
-    records = rows.to_dict("records") if is_frame else rows
-    if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
-        raise InputError(
-            "a table of classes is a list of rows, each a mapping from column names to cells, or a data frame."
-        )
-    if not records:
-        raise InputError("the table of classes has no rows; it needs one row for each class.")
-    return [{str(column): cell for column, cell in row.items()} for row in records]
-
-
-def _class_name(row: Mapping[str, Any], number: int) -> str:
-    if _is_missing(row.get("class")):
-        raise InputError(f"row {number} has no `class`: the column names the token to predict.")
-    return str(row["class"])
 
 
 def _cell(row: Mapping[str, Any], number: int, column: str, default: float) -> float:

@@ -130,13 +130,25 @@ class MarkovChain:
         length = checked_count("length", length, high=MOST_ENTRIES)
         n_sequences = checked_count("n_sequences", n_sequences, high=MOST_ENTRIES // length)
         rng = checked_kind("rng", rng, np.random.Generator)
-        thresholds = _thresholds(self.transition)
+        # Cumulated rows, filled up to a power of two with infinity, which also stands for 1:
+        # rounding draws no token of chance 0.
+        n_vocab = len(self.transition)
+        cumulated = np.cumsum(self.transition, axis=1)
+        thresholds = np.full((n_vocab, 1 << (n_vocab - 1).bit_length()), np.inf)
+        thresholds[:, :n_vocab] = np.where(cumulated < cumulated[:, -1:], cumulated, np.inf)
         tokens = np.empty((n_sequences, length), np.int64)
         tokens[:, 0] = rng.integers(self.n_vocab, size=n_sequences)
         for position in range(1, length):
-            tokens[:, position] = _drawn(
-                thresholds, tokens[:, position - 1], rng.random(n_sequences)
-            )
+            # The first place of each row whose threshold exceeds the uniform number, by bisection
+            # for all rows at once.
+            uniform = rng.random(n_sequences)
+            flat, start = thresholds.ravel(), tokens[:, position - 1] * thresholds.shape[1]
+            place = start.copy()
+            half = thresholds.shape[1] // 2
+            while half:
+                place += half * (flat[place + half - 1] <= uniform)
+                half //= 2
+            tokens[:, position] = place - start
         return tokens
 
     @classmethod
@@ -201,29 +213,3 @@ class MarkovChain:
         table, names = table_from_csv(Path(path))
         with naming(path):
             return cls(table, token_names=names, name=Path(path).stem, normalise=normalise)
-
-
-def _thresholds(transition: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cumulated rows, filled up to a power of two with infinity, which also stands for 1: rounding
-    draws no token of chance 0.
-    """
-    n_vocab = len(transition)
-    cumulated = np.cumsum(transition, axis=1)
-    thresholds = np.full((n_vocab, 1 << (n_vocab - 1).bit_length()), np.inf)
-    thresholds[:, :n_vocab] = np.where(cumulated < cumulated[:, -1:], cumulated, np.inf)
-    return thresholds
-
-
-def _drawn(
-    thresholds: NDArray[np.float64], row: NDArray[np.int64], uniform: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """The first place of each row whose threshold exceeds the uniform number, by bisection for all
-    rows at once.
-    """
-    flat, start = thresholds.ravel(), row * thresholds.shape[1]
-    place = start.copy()
-    half = thresholds.shape[1] // 2
-    while half:
-        place += half * (flat[place + half - 1] <= uniform)
-        half //= 2
-    return place - start

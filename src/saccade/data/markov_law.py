@@ -25,7 +25,28 @@ def stationary_law(transition: NDArray[np.float64], labels: Sequence[str]) -> ND
     """The one law (axis: token) that the table (token, next_token) keeps; an `InputError` if it has
     several, or forgets a token.
     """
-    _check_one_class(transition, labels)
+    n_groups, group = scipy.sparse.csgraph.connected_components(
+        transition > 0, directed=True, connection="strong"
+    )
+    if n_groups != 1:
+        source, target = np.nonzero(transition)
+        left = np.unique(
+            group[source][group[source] != group[target]]
+        )  # groups that the chain can leave, never to return
+        closed = np.setdiff1d(np.arange(n_groups), left)
+        if len(closed) > 1:
+            one, other = (labels[int(np.argmax(group == g))] for g in closed[:2])
+            raise InputError(
+                f"`transition` has more than one stationary distribution: it never gets from {shortened(one)} to {shortened(other)}, "
+                "nor back. Pass one of its closed groups of tokens, or give the missing steps a chance above zero."
+            )
+        names = ", ".join(
+            shortened(labels[token]) for token in np.nonzero(group != closed[0])[0][:5]
+        )
+        raise InputError(
+            f"`transition` leaves some tokens for good, so that their stationary mass is zero and has no logarithm: {names}. "
+            "Leave them out, or let the chain come back to them."
+        )
     with np.errstate(all="ignore"):
         law = _eliminated(transition)
         law /= law.sum()
@@ -34,31 +55,6 @@ def stationary_law(transition: NDArray[np.float64], labels: Sequence[str]) -> ND
             "the stationary distribution of `transition` spans more than a float can hold; leave out the rarest tokens."
         )
     return law
-
-
-def _check_one_class(transition: NDArray[np.float64], labels: Sequence[str]) -> None:
-    """Every token can be reached from every other; otherwise say which cannot."""
-    n_groups, group = scipy.sparse.csgraph.connected_components(
-        transition > 0, directed=True, connection="strong"
-    )
-    if n_groups == 1:
-        return
-    source, target = np.nonzero(transition)
-    left = np.unique(
-        group[source][group[source] != group[target]]
-    )  # groups that the chain can leave, never to return
-    closed = np.setdiff1d(np.arange(n_groups), left)
-    if len(closed) > 1:
-        one, other = (labels[int(np.argmax(group == g))] for g in closed[:2])
-        raise InputError(
-            f"`transition` has more than one stationary distribution: it never gets from {shortened(one)} to {shortened(other)}, "
-            "nor back. Pass one of its closed groups of tokens, or give the missing steps a chance above zero."
-        )
-    names = ", ".join(shortened(labels[token]) for token in np.nonzero(group != closed[0])[0][:5])
-    raise InputError(
-        f"`transition` leaves some tokens for good, so that their stationary mass is zero and has no logarithm: {names}. "
-        "Leave them out, or let the chain come back to them."
-    )
 
 
 def _eliminated(transition: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,10 +24,27 @@ from saccade.errors import InputError, shortened
 
 def table_from_csv(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """The table (token, next_token) and the names of its tokens."""
-    header, rows = _cells(path)
+    lines = csv_rows(path, "a transition table")
+    names = next(lines, [])
+    if not names:
+        raise InputError(
+            f"{path} is empty; the first row names the tokens, and a row for each of them follows."
+        )
+    if "" in names[1:] or len(set(names)) < len(names):
+        raise InputError(
+            f"{path}: every token needs a different name; the header is {', '.join(names)[:200]}."
+        )
+    header, rows = names, list(lines)
     if len(header) == len(rows) + 1:
         header = header[1:]
-        rows = _in_order(path, header, rows)
+        named = {row[0]: row[1:] for row in rows}
+        missing = [token for token in header if token not in named]
+        if missing:
+            raise InputError(
+                f"{path}: no row is named {shortened(missing[0])}. The first cell of every row must name one of the header's "
+                "tokens, each once; a table without row names still needs a header."
+            )
+        rows = [named[token] for token in header]
     elif len(header) != len(rows) or not header[0]:
         raise InputError(
             f"{path}: a transition table is square; this one has {len(header)} columns and {len(rows)} rows below the header. "
@@ -39,33 +56,6 @@ def table_from_csv(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         for token, row in zip(header, rows)
     ]
     return np.array(table, np.float64).reshape(len(rows), len(header)), tuple(header)
-
-
-def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Header and rows."""
-    rows = csv_rows(path, "a transition table")
-    header = next(rows, [])
-    if not header:
-        raise InputError(
-            f"{path} is empty; the first row names the tokens, and a row for each of them follows."
-        )
-    if "" in header[1:] or len(set(header)) < len(header):
-        raise InputError(
-            f"{path}: every token needs a different name; the header is {', '.join(header)[:200]}."
-        )
-    return header, list(rows)
-
-
-def _in_order(path: Path, tokens: list[str], rows: list[list[str]]) -> list[list[str]]:
-    """The rows, each without its name, in the order of the header."""
-    named = {row[0]: row[1:] for row in rows}
-    missing = [token for token in tokens if token not in named]
-    if missing:
-        raise InputError(
-            f"{path}: no row is named {shortened(missing[0])}. The first cell of every row must name one of the header's "
-            "tokens, each once; a table without row names still needs a header."
-        )
-    return [named[token] for token in tokens]
 
 
 def _number(path: Path, token: str, following: str, cell: str) -> float:

@@ -65,11 +65,24 @@ def _train(
     lr_decoder = system.lr_decoder if lr_decoder is None else lr_decoder
     lr_attention = system.lr_attention if lr_attention is None else lr_attention
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
+    named: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
+    lists = {
+        name: [
+            checked_number(name, rate, low=0.0, high=1e30)
+            for rate in (rates if is_list_like(rates) else [rates])
+        ]
+        for name, rates in named.items()
+    }
+    sizes = {name: len(rates) for name, rates in lists.items()}
+    if 0 in sizes.values() or len(set(sizes.values()) - {1}) > 1:
+        raise InputError(
+            f"`lr_decoder` and `lr_attention` are used in pairs: lists must have the same length; got {sizes}."
+        )
     plan = Plan(
         task=system.classes,
         model=system.options,
         optimiser=checked_optimiser(optimiser, momentum),
-        rates=_checked_rates(lr_decoder, lr_attention),
+        rates=np.stack(np.broadcast_arrays(*lists.values()), axis=1),
         seeds=checked_seeds(seeds),
         steps=n_steps,
         batch=checked_size("batch", batch, high=_MOST_SEQUENCES),
@@ -130,20 +143,3 @@ def _record(
             "lr_attention": ("rate", plan.rates[:, 1]),
         },
     )
-
-
-def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
-    named = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    lists = {
-        name: [
-            checked_number(name, rate, low=0.0, high=1e30)
-            for rate in (rates if is_list_like(rates) else [rates])
-        ]
-        for name, rates in named.items()
-    }
-    sizes = {name: len(rates) for name, rates in lists.items()}
-    if 0 in sizes.values() or len(set(sizes.values()) - {1}) > 1:
-        raise InputError(
-            f"`lr_decoder` and `lr_attention` are used in pairs: lists must have the same length; got {sizes}."
-        )
-    return np.stack(np.broadcast_arrays(*lists.values()), axis=1)

@@ -107,7 +107,18 @@ def is_for(plan: Plan) -> bool:
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, TokenBlocks]:
     """Run the plan; every array of the result has the leading axes rate and seed."""
     blocks = plan.model.blocks(plan.task)
-    tables, groups = _tables(plan, blocks), _groups(plan, blocks)
+    # The fewer calls, the less they wait for Python's lock: one does several runs in turn.
+    n_rows = plan.task.n_classes if math.isinf(plan.batch) else plan.batch
+    of_run = min(plan.steps + 1, 250) * n_rows * blocks.token_prob.shape[1] * len(blocks.columns)
+    for_all_cores = len(plan.seeds) * len(plan.rates) // (4 * (os.cpu_count() or 1))
+    size = int(np.clip(_PRODUCTS_AT_ONCE // of_run, 1, max(for_all_cores, 1)))
+    of_seed = range(len(plan.rates))
+    tables = _tables(plan, blocks)
+    groups = [
+        (seed, of_seed[i : i + size])
+        for seed in range(len(plan.seeds))
+        for i in range(0, len(of_seed), size)
+    ]
     saved, states = _nothing_saved(plan, blocks), dict[tuple[int, int], dict[str, np.ndarray]]()
     starts = [_start(plan, blocks, seed) for seed in plan.seeds]
     diverged_at = np.full((len(plan.rates), len(plan.seeds)), plan.steps + 1)
@@ -116,7 +127,13 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
         seed, rates = group
         runs = [(rate, seed) for rate in rates if diverged_at[rate, seed] > plan.steps]
         for run in runs:
-            states.setdefault(run, _begun(starts[seed]))
+            # Parameters of a run, and its momentum at rest.
+            start = starts[seed]
+            states.setdefault(
+                run,
+                {name: part.copy() for name, part in start.items()}
+                | {f"{name}_m": np.zeros_like(part) for name, part in start.items()},
+            )
         arrays = [
             tables | states[run] | {name: part[run] for name, part in saved.items()} for run in runs
         ]
@@ -144,22 +161,6 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     n_columns = len(blocks.columns)
     shown = Rows(*(part[..., :n_columns] for part in decoder)) if plan.keep_decoder else None
     return Saved(saved["loss"], attention, shown, diverged_at), blocks
-
-
-def _groups(plan: Plan, blocks: TokenBlocks) -> list[tuple[int, range]]:
-    """Seeds and some of their rates, whose runs one call does in turn: the fewer calls, the less
-    they wait for Python's lock.
-    """
-    rows = plan.task.n_classes if math.isinf(plan.batch) else plan.batch
-    of_run = min(plan.steps + 1, 250) * rows * blocks.token_prob.shape[1] * len(blocks.columns)
-    for_all_cores = len(plan.seeds) * len(plan.rates) // (4 * (os.cpu_count() or 1))
-    size = int(np.clip(_PRODUCTS_AT_ONCE // of_run, 1, max(for_all_cores, 1)))
-    rates = range(len(plan.rates))
-    return [
-        (seed, rates[i : i + size])
-        for seed in range(len(plan.seeds))
-        for i in range(0, len(rates), size)
-    ]
 
 
 def _at(array: np.ndarray) -> int:
@@ -199,13 +200,6 @@ def _start(plan: Plan, blocks: TokenBlocks, seed: int) -> dict[str, np.ndarray]:
             strict=True,
         )
     )
-
-
-def _begun(start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Parameters of a run, and its momentum at rest."""
-    return {name: part.copy() for name, part in start.items()} | {
-        f"{name}_m": np.zeros_like(part) for name, part in start.items()
-    }
 
 
 def _nothing_saved(plan: Plan, blocks: TokenBlocks) -> dict[str, np.ndarray]:

@@ -78,7 +78,20 @@ class Saved(NamedTuple):
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, TokenBlocks]:
     """Run the plan; every array of the result has the leading axes rate and seed."""
     blocks = plan.model.blocks(plan.task)
-    packs = _packs(len(plan.seeds), len(plan.rates), _runs_per_pack(blocks))
+    n_rates = len(plan.rates)
+    most = _runs_per_pack(blocks)
+    runs = np.stack(
+        np.meshgrid(np.arange(len(plan.seeds)), np.arange(n_rates), indexing="ij"), axis=-1
+    )
+    # With many rates a pack keeps to one seed, so that its runs read the same batches.
+    queues = list(runs) if n_rates >= min(most, 4) else [runs.reshape(-1, 2)]
+    n_packs = -(-len(queues[0]) // most)
+    size = -(-len(queues[0]) // n_packs)
+    packs = [
+        q[np.minimum(np.arange(i, i + size), len(q) - 1)]
+        for q in queues
+        for i in range(0, len(q), size)
+    ]
     carried: list[Any] = [None] * len(packs)
     with workers(os.cpu_count()) as pool:
         for steps in stretches(plan, blocks):
@@ -98,22 +111,6 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
 def _runs_per_pack(blocks: TokenBlocks) -> int:
     bytes_per_run = 4 * blocks.token_prob.size * len(blocks.columns)
     return int(np.clip(_BYTES_PER_PACK // bytes_per_run, 1, _RUNS_PER_PACK))
-
-
-def _packs(n_seeds: int, n_rates: int, most: int) -> list[np.ndarray]:
-    """Runs computed together, as rows (seed index, rate index). All packs have one size: the last
-    repeats a run instead.
-    """
-    runs = np.stack(np.meshgrid(np.arange(n_seeds), np.arange(n_rates), indexing="ij"), axis=-1)
-    # With many rates a pack keeps to one seed, so that its runs read the same batches.
-    queues = list(runs) if n_rates >= min(most, 4) else [runs.reshape(-1, 2)]
-    n_packs = -(-len(queues[0]) // most)
-    size = -(-len(queues[0]) // n_packs)
-    return [
-        q[np.minimum(np.arange(i, i + size), len(q) - 1)]
-        for q in queues
-        for i in range(0, len(q), size)
-    ]
 
 
 def stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:

@@ -40,8 +40,17 @@ def flow(
     began = time.perf_counter()
     asked = _asked(system.solver, t1=t1, n_times=n_times, rtol=rtol, atol=atol)
     kept = system.kept(keep)
-    names, runs = _runs(system, seeds, seed)
-    starts = _starts(system, names, start)
+    if seeds is not None and seed is not None:
+        raise InputError("`seed` is for one run and `seeds` for several: give one of them.")
+    seeds = system.seeds if seeds is None and seed is None else seeds
+    names = checked_seeds([0 if seed is None else seed] if seeds is None else seeds)
+    runs = {} if seeds is None else {"seed": names}  # one `seed` makes no axis
+    if start is None:
+        starts = [system.start(generator(name, Purpose.INITIALISATION)) for name in names]
+    elif len(names) > 1:
+        raise InputError("`start` fixes the initial point: leave `seeds` at 1.")
+    else:
+        starts = [checked_parameters("start", system, start)]
     own_unit = _unit(system, starts[0])
     samples, unit = (
         _samples(asked, own_unit) if times is None else _given_samples(times, t1, n_times, own_unit)
@@ -165,25 +174,6 @@ def times_around(
         found.append(np.concatenate([before, [at], after]))
     every = np.unique(np.concatenate(found))
     return every[(every > 0) & (every <= end)]
-
-
-def _runs(system: System, seeds: Any, seed: Any) -> tuple[list[int], dict[str, list[int]]]:
-    """Seeds, and the axis they make: one `seed` makes none."""
-    if seeds is not None and seed is not None:
-        raise InputError("`seed` is for one run and `seeds` for several: give one of them.")
-    seeds = system.seeds if seeds is None and seed is None else seeds
-    if seeds is None:
-        return checked_seeds([0 if seed is None else seed]), {}
-    names = checked_seeds(seeds)
-    return names, {"seed": names}
-
-
-def _starts(system: System, seeds: list[int], start: Any) -> list[Any]:
-    if start is None:
-        return [system.start(generator(seed, Purpose.INITIALISATION)) for seed in seeds]
-    if len(seeds) > 1:
-        raise InputError("`start` fixes the initial point: leave `seeds` at 1.")
-    return [checked_parameters("start", system, start)]
 
 
 def checked_parameters(name: str, system: System, given: Any) -> Any:

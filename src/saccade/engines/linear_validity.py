@@ -65,7 +65,18 @@ def linear_validity(
     """Follow `displacement` from the critical point `state`; both are trees of the same shape,
     `times` rise from 0.
     """
-    times = _checked_times(times)
+    rising = np.asarray(times, dtype=np.float64)
+    if (
+        rising.ndim != 1
+        or len(rising) < 2
+        or rising[0] != 0
+        or not (np.diff(rising) > 0).all()
+        or not np.isfinite(rising).all()
+    ):
+        raise InputError(
+            "`times` must be at least two finite numbers that start at 0 and increase."
+        )
+    times = rising
     fraction = checked_number("fraction", fraction, low=0.0, open_low=True)
     J = jacobian(velocity, state, setting)
     start = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(displacement)]).astype(
@@ -79,7 +90,12 @@ def linear_validity(
     full = _displaced_flow(
         velocity, state, displacement, setting, times, rtol=_RTOL, atol=_RTOL * size
     )
-    linear = _linear_flow(J, start, times)
+    if is_symmetric(J):
+        # Diagonalised once for all times; other Jacobians may have no basis of eigenvectors.
+        values, vectors = modes(J)
+        linear = (np.exp(np.outer(times, values)) * (vectors.T @ start)) @ vectors.T
+    else:
+        linear = np.stack([expm(J * t) @ start for t in times])
     error = np.linalg.norm(full - linear, axis=1)
     relative = error / np.linalg.norm(linear, axis=1)
     mu = float(modes(J)[0][0].real)
@@ -94,32 +110,6 @@ def linear_validity(
         float(np.nanmax(bound)),
         _first_above(times, relative, fraction),
     )
-
-
-def _checked_times(times: ArrayLike) -> NDArray[np.float64]:
-    rising = np.asarray(times, dtype=np.float64)
-    if (
-        rising.ndim != 1
-        or len(rising) < 2
-        or rising[0] != 0
-        or not (np.diff(rising) > 0).all()
-        or not np.isfinite(rising).all()
-    ):
-        raise InputError(
-            "`times` must be at least two finite numbers that start at 0 and increase."
-        )
-    return rising
-
-
-def _linear_flow(
-    J: NDArray[np.float64], start: NDArray[np.float64], times: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    if is_symmetric(
-        J
-    ):  # diagonalised once for all times; other Jacobians may have no basis of eigenvectors
-        values, vectors = modes(J)
-        return (np.exp(np.outer(times, values)) * (vectors.T @ start)) @ vectors.T
-    return np.stack([expm(J * t) @ start for t in times])
 
 
 def _displaced_flow(

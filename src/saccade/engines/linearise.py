@@ -109,8 +109,10 @@ def critical_point(
     flow = _flat(velocity, state, setting)
     point, n_steps = flow.start, 0
     while not (reason := _stop_reason(flow.velocity(point), tolerance, n_steps, most_steps)):
+        v = flow.velocity(point)
+        U, sigma, Vt = np.linalg.svd(flow.jacobian(point))
         nearer = _slower_point(
-            flow, point, _least_norm_step(flow.jacobian(point), flow.velocity(point))
+            flow, point, -Vt.T @ (sigma / (sigma**2 + np.linalg.norm(v)) * (U.T @ v))
         )
         if nearer is None:
             reason = "stuck: no part of the Newton step makes the speed smaller"
@@ -191,11 +193,6 @@ def _masks(state: Any, blocks: Mapping[str, Sequence[str]] | None) -> dict[str, 
     for part in (part for parts in groups.values() for part in parts):
         checked_choice("field of the state", part, fields)
     return {name: np.isin(owner, parts) for name, parts in groups.items()}
-
-
-def _least_norm_step(J: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
-    U, sigma, Vt = np.linalg.svd(J)
-    return -Vt.T @ (sigma / (sigma**2 + np.linalg.norm(v)) * (U.T @ v))
 
 
 def _slower_point(

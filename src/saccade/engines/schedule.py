@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,15 +29,6 @@ def save_steps(steps: int, save: str | Sequence[int]) -> NDArray[np.int64]:
                 f"`save` must be 'log', 'linear' or a list of whole steps; got {save!r}."
             )
         return np.unique(np.minimum(np.rint(wanted), steps).astype(np.int64))
-    listed = _whole_numbers(save)
-    if len(listed) == 0 or listed.min() < 0 or listed.max() > steps:
-        raise InputError(
-            f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {shortened(save)}."
-        )
-    return np.unique(listed)
-
-
-def _whole_numbers(save: Any) -> NDArray[np.int64]:
     try:
         numbers = np.asarray(save, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -52,4 +42,9 @@ def _whole_numbers(save: Any) -> NDArray[np.int64]:
         raise InputError(
             f"`save` must be 'log', 'linear' or a list of whole steps; got {shortened(save)}."
         )
-    return numbers.astype(np.int64)
+    listed = numbers.astype(np.int64)
+    if len(listed) == 0 or listed.min() < 0 or listed.max() > steps:
+        raise InputError(
+            f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {shortened(save)}."
+        )
+    return np.unique(listed)

@@ -79,18 +79,16 @@ class Windows:
         """
         rng = generator(self.seed, Purpose.DATA, step)
         random_seed = int(rng.integers(2**62)) + self.shard
-        starts = (
-            rng.integers(len(self.corpus.train) - self.context, size=self.batch)
-            if self.order == "random"
-            else self._read_on(step)
-        )
+        n_tokens = len(self.corpus.train)
+        if self.order == "random":
+            starts = rng.integers(n_tokens - self.context, size=self.batch)
+        else:  # every row reads on in its own part of the text
+            length = n_tokens // self.batch
+            at = step % ((length - 1) // self.context) * self.context
+            starts = np.arange(self.batch) * length + at
         return batch_of(
             self.corpus.train, starts[self.shard :: self.n_shards], self.context
         ), random_seed
-
-    def _read_on(self, step: int) -> np.ndarray:
-        length = len(self.corpus.train) // self.batch
-        return np.arange(self.batch) * length + step % ((length - 1) // self.context) * self.context
 
 
 def batch_of(tokens: Any, starts: np.ndarray, context: int) -> Batch:

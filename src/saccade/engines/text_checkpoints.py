@@ -98,16 +98,21 @@ class Checkpoints:
         """Whole or not at all; an `InputError` if it cannot be written."""
         path = self._folder / f"checkpoint-{step:012d}"
         with sealed_folder(path) as folder:
-            _write_tensors(folder, model, {"step": step, "optimiser": optimiser.state_dict()})
+            from safetensors import SafetensorError
+            from safetensors.torch import save_model
+
+            try:
+                save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
+                with draft_file(folder, "state.pt") as file:
+                    torch.save({"step": step, "optimiser": optimiser.state_dict()}, file)
+            except (SafetensorError, RuntimeError) as error:  # how they say that the disk is full
+                raise InputError(f"cannot write to {folder.parent}: {shortened(error)}.") from None
             save_record(record, folder / "record.zarr")
             write_json(folder / "settings.json", self._settings)
-        self._lighten(path)
-
-    def _lighten(self, newest: Path) -> None:
-        """Of older checkpoints only the weights stay."""
+        # Of older checkpoints only the weights stay.
         for older in self._folder.glob("checkpoint-*"):
             if (
-                older != newest and (older / "state.pt").exists() and not damage(older)
+                older != path and (older / "state.pt").exists() and not damage(older)
             ):  # a damaged one stays as it is, to be seen
                 seal(
                     older, [name for name in _KEPT if (older / name).exists()]
@@ -129,7 +134,14 @@ class Checkpoints:
                 f"{path} cannot be read ({wrong}); move it away to start from the beginning."
             )
         try:
-            self._check_settings(read_json(path / "settings.json"))
+            before = read_json(path / "settings.json")
+            for name, now in self._settings.items():
+                then = before.get(name)
+                if then != now:
+                    raise InputError(
+                        f"{self._folder} holds another run: its `{name}` was {shortened(then)}, now it is {shortened(now)}; "
+                        "give `checkpoints` a new folder."
+                    )
             load_model(model, str(path / "model.safetensors"))
             state = read_pickle(path / "state.pt")
             optimiser.load_state_dict(state["optimiser"])
@@ -142,27 +154,6 @@ class Checkpoints:
             raise InputError(
                 f"{path} cannot be read ({shortened(error)}); move it away to start from the beginning."
             ) from None
-
-    def _check_settings(self, before: Mapping[str, Any]) -> None:
-        for name, now in self._settings.items():
-            then = before.get(name)
-            if then != now:
-                raise InputError(
-                    f"{self._folder} holds another run: its `{name}` was {shortened(then)}, now it is {shortened(now)}; "
-                    "give `checkpoints` a new folder."
-                )
-
-
-def _write_tensors(folder: Path, model: torch.nn.Module, state: dict[str, Any]) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_model
-
-    try:
-        save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
-        with draft_file(folder, "state.pt") as file:
-            torch.save(state, file)
-    except (SafetensorError, RuntimeError) as error:  # how they say that the disk is full
-        raise InputError(f"cannot write to {folder.parent}: {shortened(error)}.") from None
 
 
 def continued(earlier: xr.Dataset, later: xr.Dataset, step: int) -> xr.Dataset:

@@ -146,17 +146,13 @@ def _of_population(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any],
 
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> DescentInfo:
     """Run the plan; arrays of the result have the leading axes seed and saved step."""
-    packs = _packs(plan)
+    # Seeds that are computed together: small models gain by it, large ones do not.
+    n_numbers = sum(np.size(part) for part in jax.tree.leaves(plan.start(plan.seeds[0])))
+    n_packs = len(plan.seeds) if n_numbers >= _LARGE else min(len(plan.seeds), os.cpu_count() or 1)
+    packs = [pack.tolist() for pack in np.array_split(np.array(plan.seeds), n_packs)]
     with workers(min(len(packs), os.cpu_count() or 1)) as pool:
         done = list(pool.map(partial(_trained, plan, on_progress=on_progress), packs))
     return jax.tree.map(lambda *parts: np.concatenate(parts), *done)
-
-
-def _packs(plan: Plan) -> list[list[int]]:
-    """Seeds that are computed together: small models gain by it, large ones do not."""
-    n_numbers = sum(np.size(part) for part in jax.tree.leaves(plan.start(plan.seeds[0])))
-    n_packs = len(plan.seeds) if n_numbers >= _LARGE else min(len(plan.seeds), os.cpu_count() or 1)
-    return [pack.tolist() for pack in np.array_split(np.array(plan.seeds), n_packs)]
 
 
 def _trained(plan: Plan, seeds: list[int], *, on_progress: Callable[[float], None]) -> DescentInfo:

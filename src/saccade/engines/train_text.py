@@ -130,6 +130,14 @@ def train_text(
     | `on_progress`  | called with the share of the steps that are done                                                          |
     """
     started = time.perf_counter()
+    # A rate for every group of parameters, `lr` where none is given.
+    rates = {"rest": checked_number("lr", lr, low=0.0, high=1e6)}
+    for group, rate in {"attention": lr_attention, "decoder": lr_decoder, "mlp": lr_mlp}.items():
+        rates[group] = (
+            rates["rest"]
+            if rate is None
+            else checked_number(f"lr_{group}", rate, low=0.0, high=1e6)
+        )
     plan = Plan(
         model=checked_kind("model", model, TransformerConfig),
         steps=checked_count("steps", steps, low=0, high=_MOST_STEPS),
@@ -137,14 +145,21 @@ def train_text(
         context=checked_count("context", context, high=_MOST_TOKENS),
         order=checked_choice("order", order, ORDERS),
         optimiser=checked_choice("optimiser", optimiser, OPTIMISERS),
-        rates=_checked_rates(lr, {"attention": lr_attention, "decoder": lr_decoder, "mlp": lr_mlp}),
+        rates=rates,
         momentum=checked_number("momentum", momentum, low=0.0, high=math.nextafter(1.0, 0.0)),
         weight_decay=checked_number("weight_decay", weight_decay, low=0.0, high=1e6),
         clip=None if clip is None else checked_number("clip", clip, low=0.0, open_low=True),
         loss=checked_choice("loss", loss, tuple(_PROBE_WINDOWS)),
         seed=checked_seed("seed", seed),
     )
-    look_steps = _look_steps(plan.steps, every)
+    if isinstance(every, str):
+        look_steps = save_steps(plan.steps, checked_choice("every", every, ("log", "linear")))
+    else:  # the last is always among them
+        if is_list_like(every):
+            listed = [checked_count("every", step, low=0, high=plan.steps) for step in every]  # type: ignore[union-attr]
+        else:
+            listed = list(range(0, plan.steps + 1, checked_count("every", every)))
+        look_steps = save_steps(plan.steps, [*listed, plan.steps])
     n_valid = checked_count("evaluate", evaluate, low=0, high=_MOST_ROWS)
     processes = joined_processes()
     with torch.random.fork_rng(devices=[]):
@@ -162,8 +177,13 @@ def train_text(
             budget=budget,
             weights=weights,
         )
-        settings = _settings(plan, corpus) | {
-            "probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16]
+        shared = asdict(plan)
+        del shared["steps"]  # one of two runs that are the same run may be longer
+        settings = {
+            "corpus": corpus.name,
+            "corpus_hash": corpus.hash,
+            **shared,
+            "probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16],
         }
         store = None if checkpoints is None else Checkpoints(checkpoints, settings, resume=resume)
         return _trained(run, looks, store, settings | {"steps": plan.steps}, on_progress, started)
@@ -281,36 +301,6 @@ def _trained(
             run.update(loss)
             on_progress((step + 1) / last)
     return record("finished", last)
-
-
-def _settings(plan: Plan, corpus: TokenCorpus) -> dict[str, Any]:
-    """What two runs must share to be the same run, one perhaps longer than the other."""
-    settings = asdict(plan)
-    del settings["steps"]
-    return {"corpus": corpus.name, "corpus_hash": corpus.hash} | settings
-
-
-def _checked_rates(lr: float, others: dict[str, float | None]) -> dict[str, float]:
-    """A rate for every group of parameters, `lr` where none is given."""
-    rates = {"rest": checked_number("lr", lr, low=0.0, high=1e6)}
-    for group, rate in others.items():
-        rates[group] = (
-            rates["rest"]
-            if rate is None
-            else checked_number(f"lr_{group}", rate, low=0.0, high=1e6)
-        )
-    return rates
-
-
-def _look_steps(steps: int, every: str | int | Sequence[int]) -> np.ndarray:
-    """The steps at which a run is looked at; the last is always among them."""
-    if isinstance(every, str):
-        return save_steps(steps, checked_choice("every", every, ("log", "linear")))
-    if is_list_like(every):
-        listed = [checked_count("every", step, low=0, high=steps) for step in every]  # type: ignore[union-attr]
-    else:
-        listed = list(range(0, steps + 1, checked_count("every", every)))
-    return save_steps(steps, [*listed, steps])
 
 
 def _probe_ids(probe: Any, plan: Plan, corpus: TokenCorpus) -> Tensor:

@@ -58,7 +58,9 @@ def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Datase
 
     return forecast(
         _source(options),
-        queries=_queries(options.queries),
+        queries=int(options.queries)
+        if options.queries.strip().isdecimal()
+        else [name.strip() for name in options.queries.split(",") if name.strip()],
         lr_decoder=options.lr_decoder,
         lr_attention=options.lr_attention,
         init_scale=options.init_scale,
@@ -83,15 +85,6 @@ def _source(options: Any) -> Any:
     from saccade.data.text.corpus import corpus
 
     return corpus(options.source, tokenizer=options.tokenizer, n_vocab=options.n_vocab)
-
-
-def _queries(text: str) -> int | list[str]:
-    """A number of queries, or their names separated by commas."""
-    return (
-        int(text)
-        if text.strip().isdecimal()
-        else [name.strip() for name in text.split(",") if name.strip()]
-    )
 
 
 def answered(record: xr.Dataset, options: Any) -> int:

@@ -46,7 +46,11 @@ def page(record: xr.Dataset) -> str:
         "",
     ]
     lines += [f"- **{about}**: {text}." for about, text in told(record).items()]
-    return "\n".join([*lines, "", *_assumptions(said), "", *_adam(said), ""])
+    opening, *unmet = tally(
+        "These predictions", [condition for one in said for condition in one.assumptions]
+    ) or ["All are met."]
+    lines += ["", "## Assumptions", "", opening, "", *(f"- {sentence}" for sentence in unmet)]
+    return "\n".join([*lines, "", *_adam(said), ""])
 
 
 def told(record: xr.Dataset) -> dict[str, str]:
@@ -76,14 +80,6 @@ def events(record: xr.Dataset) -> list[dict[str, Any]]:
         if event in record
     ]
     return sorted((row for row in rows if math.isfinite(row["time"])), key=lambda row: row["time"])
-
-
-def _assumptions(said: list[Prediction]) -> list[str]:
-    """How many there are, and each that is not met, with its number and bound."""
-    opening, *unmet = tally(
-        "These predictions", [condition for one in said for condition in one.assumptions]
-    ) or ["All are met."]
-    return ["## Assumptions", "", opening, "", *(f"- {sentence}" for sentence in unmet)]
 
 
 def _adam(said: list[Prediction]) -> list[str]:

@@ -56,9 +56,16 @@ def statistics(
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
         return _of_table(Path(source))
     corpus = _corpus(source)
+    n_context = checked_count("window", window, high=len(corpus.train) - 2)
+    wanted = checked_count("n_windows", n_windows)
+    # Windows of a text too short for so many overlap.
+    n_places = len(corpus.train) - n_context - 1
+    stride = max(1, min(n_context + 2, n_places // wanted))
     return Statistics(
         name=f"{corpus.name}-{corpus.tokenizer}",
-        windows=_windows(corpus, window, n_windows).of_frequent(n_tokens),
+        windows=corpus.windows(
+            n_context, n_windows=min(wanted, -(-n_places // stride)), stride=stride
+        ).of_frequent(n_tokens),
         chain=corpus.chain(checked_count("n_chain", n_chain, low=2)),
         identity=corpus.hash,
         corpus=corpus,
@@ -80,7 +87,10 @@ def check_words(corpus: Corpus, queries: Sequence[str | int]) -> None:
             continue
         rare = (
             ", or only among the rare words that became one (`n_vocab`, `--n-vocab`)"
-            if _has_unknown(corpus)
+            if (
+                UNKNOWN in corpus.vocabulary
+                and corpus.frequencies[corpus.vocabulary.index(UNKNOWN)] > 0
+            )
             else ""
         )
         near = difflib.get_close_matches(query, corpus.vocabulary[:5000], n=1)
@@ -88,21 +98,6 @@ def check_words(corpus: Corpus, queries: Sequence[str | int]) -> None:
         raise InputError(
             f"`queries`: {shortened(query)} is not in the text {corpus.name}{rare}.{hint}"
         )
-
-
-def _has_unknown(corpus: Corpus) -> bool:
-    return UNKNOWN in corpus.vocabulary and corpus.frequencies[corpus.vocabulary.index(UNKNOWN)] > 0
-
-
-def _windows(corpus: Corpus, window: int, n_windows: int) -> Windows:
-    """At most `n_windows`; those of a text too short for so many overlap."""
-    n_context, wanted = (
-        checked_count("window", window, high=len(corpus.train) - 2),
-        checked_count("n_windows", n_windows),
-    )
-    n_places = len(corpus.train) - n_context - 1
-    stride = max(1, min(n_context + 2, n_places // wanted))
-    return corpus.windows(n_context, n_windows=min(wanted, -(-n_places // stride)), stride=stride)
 
 
 def _corpus(source: Any) -> Corpus:

@@ -122,12 +122,23 @@ def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -
     turns = [_turn(time, sign * (curve - chain.stationary[frequent])) for curve in on_frequent.T]
     query = np.sqrt(start.rest_of_query + path.query_scale.values**2)
     last = path.isel(time=-1)
+    # When the top direction of the embedding has the share that the event finder calls condensed.
+    times = np.linspace(0, max(2 * half, 1 / rates.lr_decoder), 400)
+    grown = theory.linear_weights(
+        times,
+        start.weights.embedding,
+        start.weights.projection,
+        stationary=chain.stationary,
+        lr_decoder=rates.lr_decoder,
+    )
+    # The loss that counts as the plateau's, as in the event finder.
+    plateau = chain.unigram_loss + (1 - LEARNT) * (path.loss.values[0] - chain.unigram_loss)
     return {
-        "condensed_time": _condensed(chain, rates, start, half),
-        "half_time": half,
-        "plateau_time": first_time(
-            time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)
+        "condensed_time": first_time(
+            times, top_share(singular_values(grown.embedding)) >= CONDENSED
         ),
+        "half_time": half,
+        "plateau_time": first_time(time, path.loss.values <= plateau),
         "focus_onset": first_time(time, query >= GROWN * query[0]),
         "focus_growth": exponential_rate(time, np.abs(path.query_scale.values)),
         "query_path": np.abs(path.query_scale.values),
@@ -162,26 +173,6 @@ def _end(chain: MarkovChain, rates: Rates, start: Start, half: float) -> float:
     )
     focus = max(0.0, np.log(4 * largest / (rates.phi_scale * grown**2))) / rate
     return float(_BEYOND * (max(half, 0.0) + focus) + 10 / rates.lr_decoder)
-
-
-def _condensed(chain: MarkovChain, rates: Rates, start: Start, half: float) -> float:
-    """When the top direction of the embedding has the share that the event finder calls condensed,
-    in the linear flow.
-    """
-    times = np.linspace(0, max(2 * half, 1 / rates.lr_decoder), 400)
-    grown = theory.linear_weights(
-        times,
-        start.weights.embedding,
-        start.weights.projection,
-        stationary=chain.stationary,
-        lr_decoder=rates.lr_decoder,
-    )
-    return first_time(times, top_share(singular_values(grown.embedding)) >= CONDENSED)
-
-
-def _almost(first: float, last: float) -> float:
-    """The loss that counts as the plateau's, as in the event finder."""
-    return last + (1 - LEARNT) * (first - last)
 
 
 def _turn(time: Array, height: Array) -> tuple[float, float, float]:

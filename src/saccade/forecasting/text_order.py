@@ -75,9 +75,17 @@ def text_order(
     )
     count, words = np.stack([windows.token_count(row) for row in rows]), ~pooled(windows)
     force = _force(windows, slice(None))
-    clear = _clear(windows, rows, words & (count > LEAST_COUNT), force.force)
+    # Words that gain or lose attention beyond the noise of the sample (query, token).
+    known = words & (count > LEAST_COUNT)
+    of_tenth = _tenths(windows)
+    parts = (_force(windows, of_tenth != left_out).force for left_out in range(TENTHS))
+    without = np.stack([_first_change(windows, rows, part) for part in parts])
+    noise = np.sqrt((TENTHS - 1) * without.var(axis=0))
+    reach = standard_errors(TENTHS, 1 - (1 - CONFIDENCE) / max(1, known.sum()))
+    clear = known & (np.abs(_first_change(windows, rows, force.force)) > reach * noise)
     time, logits, second = _path(windows, rows, clear, rates, on_progress)
-    error = _distance(logits, second)
+    size = np.linalg.norm(second, axis=(1, 2))
+    error = np.linalg.norm(logits - second, axis=(1, 2)) / np.where(size > 0, size, 1.0)
     is_off = ~(error <= SIZE)  # also where steps too large have left no numbers
     sized = max(int(np.argmax(is_off)) - 1, 0) if is_off.any() else len(error) - 1
     attention = _attention(windows, rows, logits)
@@ -178,20 +186,6 @@ def query_rows(windows: Windows, queries: int | Sequence[str | int]) -> list[int
         listed = ", ".join(map(str, queries)) or "nothing"
         raise InputError(f"`queries` must list at least one word, each word once; got {listed}.")
     return rows
-
-
-def _clear(
-    windows: Windows, rows: list[int], known: NDArray[np.bool_], force: Array
-) -> NDArray[np.bool_]:
-    """Which of the known words (query, token) gain or lose attention beyond the noise of the
-    sample.
-    """
-    tenth = _tenths(windows)
-    parts = (_force(windows, tenth != left_out).force for left_out in range(TENTHS))
-    without = np.stack([_first_change(windows, rows, part) for part in parts])
-    error = np.sqrt((TENTHS - 1) * without.var(axis=0))
-    reach = standard_errors(TENTHS, 1 - (1 - CONFIDENCE) / max(1, known.sum()))
-    return known & (np.abs(_first_change(windows, rows, force)) > reach * error)
 
 
 def _tenths(windows: Windows) -> NDArray[np.int64]:
@@ -311,8 +305,3 @@ def _order(one: Array, other: Array, told: NDArray) -> float:
     scores = [rank_correlation(a[own], b[own]) for a, b, own in zip(one, other, told, strict=True)]
     known = [score for score in scores if np.isfinite(score)]
     return float(np.mean(known)) if known else 1.0
-
-
-def _distance(one: Array, other: Array) -> Array:
-    size = np.linalg.norm(other, axis=(1, 2))
-    return np.linalg.norm(one - other, axis=(1, 2)) / np.where(size > 0, size, 1.0)

@@ -28,7 +28,15 @@ def text_predictions(record: xr.Dataset, context: float) -> list[Prediction]:
     frequent = np.argsort(-record.query_weight.values, kind="stable")
     conditions = _conditions(record, context)
     return [
-        _trust(record, conditions),
+        Prediction(
+            about="how far this can be trusted",
+            topic="trust",
+            text=_reach(record),
+            method=DECODER_FIRST,
+            source=_SOURCE,
+            under_adam=_ADAM,
+            assumptions=conditions,
+        ),
         *(_of_query(record.isel(query=int(row)), conditions) for row in frequent),
     ]
 
@@ -73,18 +81,6 @@ def _conditions(record: xr.Dataset, context: float) -> tuple[Condition, ...]:
             2.0,
             why="the forecast is for contexts of the window's length",
         ),
-    )
-
-
-def _trust(record: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
-    return Prediction(
-        about="how far this can be trusted",
-        topic="trust",
-        text=_reach(record),
-        method=DECODER_FIRST,
-        source=_SOURCE,
-        under_adam=_ADAM,
-        assumptions=conditions,
     )
 
 
@@ -178,7 +174,9 @@ class _Side:
     def size(self) -> str:
         i, before = self.rows[0], self.query.attention_path.values[0]
         change = 100 * first_change(self.query)[i] / before[i]
-        return f'{_signed(change)} % on "{self.query.token.values[i]}" (which had {100 * before[i]:.2g} % of attention)'
+        # Two digits, or whole numbers: never powers of ten.
+        signed = f"{change:+.2g}" if abs(change) < 99.5 else f"{change:+.0f}"
+        return f'{signed} % on "{self.query.token.values[i]}" (which had {100 * before[i]:.2g} % of attention)'
 
     @property
     def _enough(self) -> str:
@@ -213,8 +211,3 @@ def _turned(query: xr.Dataset, rows: list[int]) -> str:
 
 def _names(query: xr.Dataset, rows: list[int]) -> list[str]:
     return [str(query.token.values[i]) for i in rows]
-
-
-def _signed(percent: float) -> str:
-    """Two digits, or whole numbers: never powers of ten."""
-    return f"{percent:+.2g}" if abs(percent) < 99.5 else f"{percent:+.0f}"

@@ -174,13 +174,22 @@ def _stages(
         return []
     directions = _new_directions(run)
     turns = _focus_and_dilution(run, prominence)
+    found: dict[tuple[int | None, float], Event] = {}
+    for direction in directions:
+        later = [turn for turn in turns if turn.name == "focus_peak" and turn.time > direction.time]
+        if later:
+            first = min(later, key=lambda turn: turn.time)
+            definition = f"first focus peak after direction {direction.value:.0f} opened"
+            found.setdefault(
+                (first.query, first.time), replace(first, name="next_cycle", definition=definition)
+            )
     events = [
         *_condensation(run),
         *_frozen(run),
         *_onset(run),
         *turns,
         *directions,
-        *_next_cycles(directions, turns),
+        *found.values(),
     ]
     if (
         run.attention_on_frequent is None
@@ -361,19 +370,6 @@ def _gone(curve: Array, last: Turn | None, lows: list[Turn], first: int) -> list
     low = dips(curve[start:], np.zeros(len(curve) - start))
     i = start + (low[0].place if low else 0)
     return [Turn(i, float(curve[i]), float(curve[begin] - curve[i]))]
-
-
-def _next_cycles(directions: list[Event], turns: list[Event]) -> list[Event]:
-    found: dict[tuple[int | None, float], Event] = {}
-    for direction in directions:
-        later = [turn for turn in turns if turn.name == "focus_peak" and turn.time > direction.time]
-        if later:
-            first = min(later, key=lambda turn: turn.time)
-            definition = f"first focus peak after direction {direction.value:.0f} opened"
-            found.setdefault(
-                (first.query, first.time), replace(first, name="next_cycle", definition=definition)
-            )
-    return list(found.values())
 
 
 def _rise(

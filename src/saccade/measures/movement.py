@@ -37,7 +37,16 @@ class Movement:
             return None
         self._kept.append((step, maps))
         before = self._at(step / 2) if step > 0 else None
-        self._thin(step)
+        # Without what is older than any later half step needs, and without maps whose neighbours
+        # are close to each other.
+        while len(self._kept) > 1 and self._kept[1][0] <= step / 2:
+            del self._kept[0]
+        place = 1
+        while place < len(self._kept) - 1:
+            if self._kept[place + 1][0] <= _APART * self._kept[place - 1][0]:
+                del self._kept[place]
+            else:
+                place += 1
         return None if before is None else total_variation(before, maps)
 
     def _at(self, step: float) -> NDArray | None:
@@ -50,19 +59,6 @@ class Movement:
         share = (step - first) / (last - first)
         start, stop = padded(start, stop.shape), padded(stop, start.shape)
         return (1 - share) * start + share * stop
-
-    def _thin(self, step: int) -> None:
-        """Without what is older than any later half step needs, and without maps whose neighbours
-        are close to each other.
-        """
-        while len(self._kept) > 1 and self._kept[1][0] <= step / 2:
-            del self._kept[0]
-        place = 1
-        while place < len(self._kept) - 1:
-            if self._kept[place + 1][0] <= _APART * self._kept[place - 1][0]:
-                del self._kept[place]
-            else:
-                place += 1
 
 
 def total_variation(before: NDArray, after: NDArray) -> NDArray[np.float64]:

@@ -72,7 +72,16 @@ def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observabl
             raise InputError(
                 f"`{name}` must have one sample for each of the {len(at)} times; got {len(values)}."
             )
-    n_whole = _n_whole(list(series.values()))
+    # Samples before the first that is not finite. After it there must be no finite one: a gap is
+    # not an end.
+    whole = np.logical_and.reduce(
+        [np.isfinite(values).all(axis=tuple(range(1, values.ndim))) for values in series.values()]
+    )
+    n_whole = int(np.logical_and.accumulate(whole).sum())
+    if whole[n_whole:].any():
+        raise InputError(
+            f"Sample {n_whole} (from 0) is not finite, but later ones are; leave out samples with gaps."
+        )
     return Observables(
         at[:n_whole], *(series[name][:n_whole] if name in series else None for name in _AXES)
     )
@@ -133,14 +142,43 @@ def observables_of(record: xr.Dataset) -> dict[str, Array]:
     if "time" not in run.coords or others:
         take = ", ".join(f"{axis}=0" for axis in others) or "..."
         raise InputError(f"Events are those of one run over `time`: take record.isel({take}).")
-    run = _named(run)
+    # With the matrices of a system of the user's under the names of the built-in models: what its
+    # parameters are called tells.
+    known = {
+        name: next((own for own in owns if own in run and run[own].ndim == 3), None)
+        for name, owns in _OWN_NAMES.items()
+    }
+    run = run.assign(
+        {name: run[own] for name, own in known.items() if own is not None and name not in run}
+    )
     series = {name: run[name].transpose("time", ...).values for name in _AXES if name in run}
     found = {name: find(run) for name, (needed, find) in _FOUND.items() if set(needed) <= set(run)}
     if "attention" in run and ("stationary" in run or {"class_weight", "token_prob"} <= set(run)):
-        _check_single_head(run)
-        found["attention_on_frequent"] = _attention_on_frequent(run)
+        further = [
+            str(axis)
+            for axis in run.attention.dims
+            if axis not in ("time", "query", "class", "token")
+        ]
+        if further and run.attention.ndim > 3:
+            choice = ", ".join(f"{axis}=0" for axis in further)
+            raise InputError(
+                f"Events are those of one head: `attention` also has the axes {', '.join(further)}; take record.isel({choice})."
+            )
+        law = (
+            run.stationary.values
+            if "stationary" in run
+            else run.class_weight.values @ run.token_prob.values
+        )
+        weights = run.attention.transpose("time", ..., "token").values
+        found["attention_on_frequent"] = weights[..., int(law.argmax())].reshape(len(weights), -1)
     if "attention" in run and "token_prob" in run and {"class", "token"} <= set(run.attention.dims):
-        found |= _by_kind(run)
+        present = run.token_prob.transpose("class", "token").values > 0
+        distinct = present & (present.sum(axis=0) == 1)
+        attention = run.attention.transpose("time", "class", "token").values
+        found |= {
+            "common_attention": np.where(distinct, 0.0, attention).sum(axis=-1),
+            "distinct_attention": np.where(distinct, attention, 0.0),
+        }
     return found | series
 
 
@@ -162,53 +200,6 @@ def lacking_in(record: xr.Dataset, found: Mapping[str, Any]) -> str:
         "`find_events` searches only the loss, since the record has nothing else that it knows: `attention` (..., token) with "
         f"{frequencies}; or matrices called `embedding`, `query_matrix` and `key_matrix`. Other curves can be given by name."
     )
-
-
-def _named(run: xr.Dataset) -> xr.Dataset:
-    """With the matrices of a system of the user's under the names of the built-in models: what its
-    parameters are called tells.
-    """
-    known = {
-        name: next((own for own in owns if own in run and run[own].ndim == 3), None)
-        for name, owns in _OWN_NAMES.items()
-    }
-    return run.assign(
-        {name: run[own] for name, own in known.items() if own is not None and name not in run}
-    )
-
-
-def _check_single_head(run: xr.Dataset) -> None:
-    """Attention of each query or class on tokens, and along nothing else."""
-    others = [
-        str(axis) for axis in run.attention.dims if axis not in ("time", "query", "class", "token")
-    ]
-    if others and run.attention.ndim > 3:
-        take = ", ".join(f"{axis}=0" for axis in others)
-        raise InputError(
-            f"Events are those of one head: `attention` also has the axes {', '.join(others)}; take record.isel({take})."
-        )
-
-
-def _by_kind(run: xr.Dataset) -> dict[str, Array]:
-    """Attention of each class on tokens that it shares, and on its own."""
-    present = run.token_prob.transpose("class", "token").values > 0
-    distinct = present & (present.sum(axis=0) == 1)
-    attention = run.attention.transpose("time", "class", "token").values
-    return {
-        "common_attention": np.where(distinct, 0.0, attention).sum(axis=-1),
-        "distinct_attention": np.where(distinct, attention, 0.0),
-    }
-
-
-def _attention_on_frequent(run: xr.Dataset) -> Array:
-    """Attention of each query, or class, on the token that comes most often; the first of several."""
-    law = (
-        run.stationary.values
-        if "stationary" in run
-        else run.class_weight.values @ run.token_prob.values
-    )
-    attention = run.attention.transpose("time", ..., "token").values
-    return attention[..., int(law.argmax())].reshape(len(attention), -1)
 
 
 def _matrix(run: xr.Dataset, name: str) -> Array:
@@ -235,21 +226,6 @@ _FOUND: dict[str, tuple[tuple[str, ...], Callable[[xr.Dataset], Array]]] = {
         lambda run: np.linalg.norm(_matrix(run, "query_matrix"), axis=(-2, -1)),
     ),
 }
-
-
-def _n_whole(series: list[Array]) -> int:
-    """Samples before the first that is not finite. After it there must be no finite one: a gap is
-    not an end.
-    """
-    whole = np.logical_and.reduce(
-        [np.isfinite(values).all(axis=tuple(range(1, values.ndim))) for values in series]
-    )
-    n_whole = int(np.logical_and.accumulate(whole).sum())
-    if whole[n_whole:].any():
-        raise InputError(
-            f"Sample {n_whole} (from 0) is not finite, but later ones are; leave out samples with gaps."
-        )
-    return n_whole
 
 
 def _array(name: str, values: Any, axes: tuple[str, ...]) -> Array:

@@ -323,9 +323,8 @@ def _sentences(
             continue
         own = [event for event in events if (event.layer, event.head) == (layer, head)]
         if any(event.name in _FROM_THE_START for event in own):
-            told.append(
-                _sentence(f"{layers[layer]} head {head}", _first_state(states[:, layer, head]), own)
-            )
+            known = states[states[:, layer, head] >= 0, layer, head]
+            told.append(_sentence(f"{layers[layer]} head {head}", STATES[known[0]], own))
         elif states[-1, layer, head] != _MISSING:
             others.append((layer, head))
     unmeasured = _of_unmeasured(record, states)
@@ -334,8 +333,22 @@ def _sentences(
         lead = f"Of the other {len(others)}, at the end"
     elif unmeasured:
         lead = "At the end"
-    ended = _of_others(record, states, events, others, lead)
-    collapse = _of_collapse(record, states, events)
+    ended = []
+    if others:
+        last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
+        kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
+        ended = [f"{lead}: {kinds}; {_of_movement(record, events, others)}."]
+    # How many heads collapsed, and of how many the missing places leave it open.
+    n_heads = np.isfinite(record.relative_entropy.values).any(axis=0).sum()
+    collapsed = len({(event.layer, event.head) for event in events if event.name == "collapsed"})
+    is_open = _on_one_key(record) & np.isin(states, (STATES.index("focused"), _MISSING))
+    n_open = is_open.any(axis=0).sum()
+    collapse = [f"{collapsed} of {n_heads} collapsed."] if collapsed else []
+    if n_open:
+        collapse.append(
+            f"{n_open} of {n_heads} had one key for each query; whether they collapsed is not known."
+        )
+    collapse = collapse or ["Nothing collapsed." if n_heads else "No head was measured."]
     return [*_of_missing(record, states), *unmeasured, *told, *ended, *collapse, *_of_noise(record)]
 
 
@@ -379,21 +392,6 @@ def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
 PLACE_NAMES = tuple(STATES[number] for number in PLACES.values())
 
 
-def _of_others(
-    record: xr.Dataset,
-    states: NDArray[np.int8],
-    events: list[HeadEvent],
-    others: list[tuple[int, int]],
-    lead: str,
-) -> list[str]:
-    """How the other heads that are known at the end ended, and how many of them froze."""
-    if not others:
-        return []
-    last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
-    kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
-    return [f"{lead}: {kinds}; {_of_movement(record, events, others)}."]
-
-
 def _of_unmeasured(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
     """Places without a measure, by the heads that lack it; and heads that lack one for a while."""
     is_known = np.isfinite(record.relative_entropy.values)
@@ -417,22 +415,6 @@ def _of_unmeasured(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
 
 def _of_heads(some: int, every: int) -> str:
     return "" if some == every else f" in {some} of {every} heads"
-
-
-def _of_collapse(
-    record: xr.Dataset, states: NDArray[np.int8], events: list[HeadEvent]
-) -> list[str]:
-    """How many heads collapsed, and of how many the missing places leave it open."""
-    n_heads = np.isfinite(record.relative_entropy.values).any(axis=0).sum()
-    collapsed = len({(event.layer, event.head) for event in events if event.name == "collapsed"})
-    is_open = _on_one_key(record) & np.isin(states, (STATES.index("focused"), _MISSING))
-    n_open = is_open.any(axis=0).sum()
-    sentences = [f"{collapsed} of {n_heads} collapsed."] if collapsed else []
-    if n_open:
-        sentences.append(
-            f"{n_open} of {n_heads} had one key for each query; whether they collapsed is not known."
-        )
-    return sentences or ["Nothing collapsed." if n_heads else "No head was measured."]
 
 
 def _of_movement(record: xr.Dataset, events: list[HeadEvent], heads: list[tuple[int, int]]) -> str:
@@ -463,10 +445,6 @@ def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
     return [
         f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, was not run or not measured in full."
     ]
-
-
-def _first_state(states: NDArray[np.int8]) -> str:
-    return STATES[states[states >= 0][0]]
 
 
 def _of_noise(record: xr.Dataset) -> list[str]:

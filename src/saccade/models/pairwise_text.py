@@ -88,13 +88,10 @@ class PairwiseText(System):
 
     def one_pass(self, parameters: TextParameters, dtype: str = "float64") -> Pass:
         """Loss and minus its gradient, over all windows."""
-        return one_pass(self._layout(dtype), *parameters)
-
-    def _layout(self, dtype: str) -> Layout:
         known = self._laid_out
         if dtype not in known:
             known[dtype] = laid_out(self.windows, self.options, dtype)
-        return known[dtype]
+        return one_pass(known[dtype], *parameters)
 
     @cached_property
     def _laid_out(self) -> dict[str, Layout]:

@@ -125,7 +125,9 @@ def velocity(state: ReducedState, setting: Setting) -> ReducedState:
     """How logits and attention move."""
     blocks, weight = setting.blocks, setting.class_weight
     n_shared = blocks.shared.shape[0]
-    p_other, wrong = _other_and_wrong(state, blocks.n_vocab)
+    odds = jnp.exp(state.other_logit - state.own_logit)
+    p_other = odds / (1 + (blocks.n_vocab - 1) * odds)  # alpha_nj for one j other than n
+    wrong = (blocks.n_vocab - 1) * p_other  # 1 - alpha_nn
     f = _features(blocks.token_prob, class_attention_logits(state.attention, blocks))
     g = _backpropagated(f, _logits_times_error(state, p_other, wrong, blocks.n_vocab), n_shared)
     dz = (
@@ -144,13 +146,6 @@ def velocity(state: ReducedState, setting: Setting) -> ReducedState:
 def loss(state: ReducedState, setting: Setting) -> Array:
     deficit = jnp.log(setting.blocks.n_vocab - 1) + state.other_logit - state.own_logit
     return jnp.sum(setting.class_weight * jax.nn.softplus(deficit))
-
-
-def _other_and_wrong(state: ReducedState, n_vocab: int) -> tuple[Array, Array]:
-    """alpha_nj for one j other than n, and 1 - alpha_nn, of every class."""
-    odds = jnp.exp(state.other_logit - state.own_logit)
-    p_other = odds / (1 + (n_vocab - 1) * odds)
-    return p_other, (n_vocab - 1) * p_other
 
 
 def _features(prob: AnyArray, z: Array) -> Array:

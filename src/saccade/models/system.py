@@ -187,7 +187,7 @@ class System(ABC):
             or any(known[0][name] is not attributes[name] for name in attributes)
         ):
             frozen = copy.copy(self)  # later changes of this object are another system
-            _check_loss(frozen)
+            _check_number("loss", frozen, _shapes("loss", frozen, frozen.loss))
             vars(self)["_equations"] = known = attributes, _equations_of(frozen)
         return known[1]
 
@@ -349,10 +349,6 @@ def _equations_of(system: System) -> Equations:
         if type(system).batch is System.batch
         else lambda parameters, batch, _: system.batch_loss(parameters, batch),
     )
-
-
-def _check_loss(system: System) -> None:
-    _check_number("loss", system, _shapes("loss", system, system.loss))
 
 
 def check_batch_loss(system: System, batch: Any) -> None:

@@ -86,13 +86,22 @@ class TokenBlocks:
             ]
         met = np.bincount(np.concatenate(members), minlength=task.n_vocab)
         shared = np.flatnonzero(met > 1)
-        own = _padded([tokens[met[tokens] == 1] for tokens in members])
+        distinct = [tokens[met[tokens] == 1] for tokens in members]
+        own = np.full((len(distinct), max(map(len, distinct))), _REST)
+        for slot, alone in zip(own, distinct, strict=True):
+            slot[: len(alone)] = alone
         slots = np.concatenate([np.broadcast_to(shared, (len(own), len(shared))), own], axis=1)
         token_prob = np.where(
             slots == _REST, 0.0, np.take_along_axis(task.token_prob, np.maximum(slots, 0), axis=1)
         )
         queries = np.unique(task.query)
-        columns, column_size = _columns(task, equal_columns)
+        predicted = np.unique(task.next_token)
+        n_rest = task.n_vocab - len(predicted)
+        if not equal_columns or n_rest == 0:
+            columns, column_size = np.arange(task.n_vocab), np.ones(task.n_vocab)
+        else:
+            columns = np.append(predicted, _REST)
+            column_size = np.append(np.ones(len(predicted)), float(n_rest))
         return cls(
             shared=shared,
             own=own,
@@ -171,20 +180,3 @@ class TokenBlocks:
         columns = np.where(self.columns == _REST, rest[0] if len(rest) else 0, self.columns)
         own = dense[self.own][..., columns]
         return dense[self.shared][:, columns], np.where(self.own[..., None] == _REST, 0.0, own)
-
-
-def _padded(token_lists: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    table = np.full((len(token_lists), max(map(len, token_lists))), _REST)
-    for row, tokens in zip(table, token_lists, strict=True):
-        row[: len(tokens)] = tokens
-    return table
-
-
-def _columns(
-    task: SequenceClasses, equal_columns: bool
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    predicted = np.unique(task.next_token)
-    n_rest = task.n_vocab - len(predicted)
-    if not equal_columns or n_rest == 0:
-        return np.arange(task.n_vocab), np.ones(task.n_vocab)
-    return np.append(predicted, _REST), np.append(np.ones(len(predicted)), float(n_rest))

@@ -91,19 +91,17 @@ class Attention(nn.Module):
             cosine, sine = self.cosine[:n_keys], self.sine[:n_keys]
             queries = positions.rotated(queries, cosine[-n_queries:], sine[-n_queries:])
             keys = positions.rotated(keys, cosine, sine)
-        mask = self._mask(n_queries, n_keys, queries)
+        mask: Tensor | None = None  # where the kernel's own causal mask does: the fast case
+        if self.config.positions == "alibi":
+            bias = positions.distance_bias(self.n_heads, n_queries, n_keys)[None].to(queries)
+            mask = bias.masked_fill(~visible(n_queries, n_keys, self.config.query_key), -math.inf)
+        elif not self.config.query_key:
+            mask = visible(n_queries, n_keys, False)
         is_causal = mask is None and n_queries > 1
         scale = None if self.config.scaled else 1.0
         return F.scaled_dot_product_attention(
             queries, keys, values, mask, dropout, is_causal, scale=scale
         )
-
-    def _mask(self, n_queries: int, n_keys: int, like: Tensor) -> Tensor | None:
-        """None if the kernel's own causal mask does: the fast case."""
-        if self.config.positions == "alibi":
-            bias = positions.distance_bias(self.n_heads, n_queries, n_keys)[None].to(like)
-            return bias.masked_fill(~visible(n_queries, n_keys, self.config.query_key), -math.inf)
-        return None if self.config.query_key else visible(n_queries, n_keys, False)
 
     def _by_head(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
@@ -263,18 +261,13 @@ class Transformer(nn.Module):
             table.weight.uniform_(-scale, scale)
         self.unembedding.weight.uniform_(-scale, scale)
         for attention in (module for module in self.modules() if isinstance(module, Attention)):
-            _as_in_pytorch(attention)
+            # Queries, keys and values start as if they were one matrix, as in
+            # `nn.MultiheadAttention`; biases start at zero.
+            bound = math.sqrt(6 / (4 * attention.config.d_model))
+            for name, weight in attention.named_parameters():
+                if name.endswith("bias"):
+                    weight.zero_()
+                elif not name.startswith("o_proj"):
+                    weight.uniform_(-bound, bound)
         if self.config.bias:
             self.unembedding.bias.zero_()
-
-
-def _as_in_pytorch(attention: Attention) -> None:
-    """Queries, keys and values start as if they were one matrix, as in `nn.MultiheadAttention`;
-    biases start at zero.
-    """
-    bound = math.sqrt(6 / (4 * attention.config.d_model))
-    for name, parameter in attention.named_parameters():
-        if name.endswith("bias"):
-            parameter.zero_()
-        elif not name.startswith("o_proj"):
-            parameter.uniform_(-bound, bound)

@@ -134,7 +134,14 @@ def laid_out(windows: Windows, options: Options, dtype: DTypeLike) -> Layout:
     order = np.argsort(windows.query, kind="stable")
     counts = windows.counts[order]
     if options.residual:  # the query's own row is read too; as a token that may have the count 0
-        counts = _with_queries(counts, windows.query[order])
+        query = windows.query[order]
+        row = np.arange(len(query))
+        entries = counts.tocoo()
+        data, rows, tokens = (
+            np.concatenate(two)
+            for two in ((entries.data, 0.0 * row), (entries.row, row), (entries.col, query))
+        )
+        counts = sparse.coo_array((data, (rows, tokens)), shape=counts.shape).tocsr()
     parts = [_part(windows, counts, order, own, dtype) for own in _cuts(windows.query[order])]
     return Layout([parts[i::_GROUPS] for i in range(min(_GROUPS, len(parts)))], options, dtype)
 
@@ -154,16 +161,6 @@ def _cuts(query: NDArray[np.int64]) -> list[slice]:
         ]
     )
     return [slice(*two) for two in pairwise(np.append(cut, ends[-1]).tolist())]
-
-
-def _with_queries(counts: sparse.csr_array, query: NDArray[np.int64]) -> sparse.csr_array:
-    row = np.arange(len(query))
-    entries = counts.tocoo()
-    data, rows, tokens = (
-        np.concatenate(two)
-        for two in ((entries.data, 0.0 * row), (entries.row, row), (entries.col, query))
-    )
-    return sparse.coo_array((data, (rows, tokens)), shape=counts.shape).tocsr()
 
 
 def _part(

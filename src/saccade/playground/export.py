@@ -65,7 +65,13 @@ def playground_record(
     run = _one_run(record, seed, rate)
     config = parsed_json(record.attrs["config"])
     settings = _chain_settings(run, config) if of_chain else _class_settings(run, config)
-    kept = run.isel(time=_looks(run))
+    # Times to keep: those that are finite, thinned evenly to what a page can draw.
+    attention = run.attention.transpose("time", ..., "token").values.reshape(run.sizes["time"], -1)
+    good = np.flatnonzero(np.isfinite(attention).all(axis=1) & np.isfinite(run.loss.values))
+    most = max(2, min(_MOST_TIMES, _MOST_CELLS // max(1, attention.shape[1])))
+    if len(good) > most:
+        good = good[np.unique(np.rint(np.linspace(0, len(good) - 1, most)).astype(int))]
+    kept = run.isel(time=good)
     if kept.sizes["time"] == 0:
         raise InputError(
             "the run has no time at which attention and loss are finite: there is nothing to show."
@@ -100,18 +106,6 @@ def _one_run(record: xr.Dataset, seed: int | None, rate: int) -> xr.Dataset:
             f"`seed` must be one of the record's, {shortened(seeds)}; got {shortened(seed)}."
         )
     return record.isel(seed=0 if seed is None else seeds.index(seed))
-
-
-def _looks(run: xr.Dataset) -> NDArray[np.int64]:
-    """Times to keep: those that are finite, thinned evenly to what a page can draw."""
-    attention = run.attention.transpose("time", ..., "token").values.reshape(run.sizes["time"], -1)
-    good = np.flatnonzero(np.isfinite(attention).all(axis=1) & np.isfinite(run.loss.values))
-    most = max(2, min(_MOST_TIMES, _MOST_CELLS // max(1, attention.shape[1])))
-    return (
-        good
-        if len(good) <= most
-        else good[np.unique(np.rint(np.linspace(0, len(good) - 1, most)).astype(int))]
-    )
 
 
 def _rounded(values: NDArray[Any]) -> list[Any]:

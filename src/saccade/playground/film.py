@@ -134,12 +134,6 @@ def _chain(told: dict[str, Any]) -> _Run:
         record.attention.transpose("time", "query", "token").values,
     )
     embedding = record.embedding.values
-    return _Run(time, attention, _plane(embedding), _chain_marks(time, attention, embedding))
-
-
-def _chain_marks(
-    time: NDArray[Any], attention: NDArray[Any], embedding: NDArray[Any]
-) -> dict[str, float]:
     sizes = np.linalg.svd(embedding, compute_uv=False)
     first = {
         "condensed": sizes[:, 0] > 0.5 * sizes[:, 0].max(),
@@ -148,21 +142,17 @@ def _chain_marks(
     }
     marks = {name: float(time[np.argmax(met)]) for name, met in first.items() if met.any()}
     others = attention[:, 1:, 0].mean(axis=1)
-    return marks | (
-        {"diluted": float(time[others.argmax()])} if others[-1] < others.max() - _SEEN else {}
-    )
-
-
-def _plane(embedding: NDArray[Any]) -> NDArray[Any]:
-    """Embeddings in the plane of arrows.js, the longest of each time 1 long."""
-    sizes = np.linalg.svd(embedding, compute_uv=False)
+    if others[-1] < others.max() - _SEEN:
+        marks["diluted"] = float(time[others.argmax()])
+    # The plane of arrows.js, in which the longest embedding of each time is 1 long.
     condensed = embedding[np.argmax(sizes[:, 0] / sizes[:, 1])]
-    first = np.linalg.svd(condensed)[2][0]
-    first = first * np.sign(condensed[0] @ first)
-    across = embedding[-1] - np.outer(embedding[-1] @ first, first)
+    along = np.linalg.svd(condensed)[2][0]
+    along = along * np.sign(condensed[0] @ along)
+    across = embedding[-1] - np.outer(embedding[-1] @ along, along)
     second = np.linalg.svd(across)[2][0]
     longest = np.linalg.norm(embedding, axis=2).max(axis=1)[:, None, None]
-    return embedding @ np.stack([first, second * np.sign(across[-1] @ second)], axis=1) / longest
+    axes = np.stack([along, second * np.sign(across[-1] @ second)], axis=1)
+    return _Run(time, attention, embedding @ axes / longest, marks)
 
 
 def _places(run: _Run) -> NDArray[Any]:

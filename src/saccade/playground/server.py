@@ -147,16 +147,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif path not in self.server.files:
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
-            self._send(path, with_body)
-
-    def _send(self, path: str, with_body: bool) -> None:
-        content = self.server.files[path].read_bytes()
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", f"{_TYPES[_suffix(path)]}; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if with_body:
-            self.wfile.write(content)
+            content = self.server.files[path].read_bytes()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", f"{_TYPES[_suffix(path)]}; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if with_body:
+                self.wfile.write(content)
 
     def end_headers(self) -> None:
         for name, value in _HEADERS.items():

@@ -71,7 +71,13 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
     """An object in a file that carries the checksum of all its other bytes in its second line."""
-    body = as_bytes(_lines(value).removeprefix("{\n"))
+    # A line for each field: half the size, where they are long lists.
+    ready = json_ready(value)
+    fields = (
+        f" {json.dumps(name)}: {json.dumps(ready[name], ensure_ascii=False, allow_nan=False)}"
+        for name in ready
+    )
+    body = as_bytes(",\n".join(fields) + "\n}\n")
     if large := _too_large(body):
         raise InputError(f"{path} cannot be written: {large}.")
     write_text(path, f'{{\n "sha256": "{hashlib.sha256(body).hexdigest()}",\n{body.decode()}')
@@ -146,16 +152,6 @@ def _in_a_sentence(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def _lines(value: Mapping[str, Any]) -> str:
-    """An object with a line for each of its fields: half the size, where they are long lists."""
-    ready = json_ready(value)
-    fields = (
-        f" {json.dumps(name)}: {json.dumps(ready[name], ensure_ascii=False, allow_nan=False)}"
-        for name in ready
-    )
-    return "{\n" + ",\n".join(fields) + "\n}\n"
-
-
 def _content(path: Path) -> bytes:
     with regular_file(path) as file:
         content = file.read(MOST_BYTES + 1)
@@ -189,7 +185,11 @@ def _misfit(value: Any, shape: Any) -> str:
         if isinstance(shape, list | dict)
         else (shape,)
     )
-    if not _is_of(value, kinds):
+    # True and false are no numbers here.
+    if not (
+        isinstance(value, kinds)
+        and (not isinstance(value, bool) or bool in kinds or object in kinds)
+    ):
         return f" is not {' or '.join(_NAMES[kind] for kind in kinds)}"
     parts: Iterable[tuple[Any, Any, Any]] = ()  # place, item, its shape
     if isinstance(shape, list):
@@ -207,13 +207,6 @@ def _misfit(value: Any, shape: Any) -> str:
             if (wrong := _misfit(item, inner))
         ),
         "",
-    )
-
-
-def _is_of(value: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether a value is of one of these types; true and false are no numbers here."""
-    return isinstance(value, kinds) and (
-        not isinstance(value, bool) or bool in kinds or object in kinds
     )
 
 

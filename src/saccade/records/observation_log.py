@@ -296,13 +296,13 @@ class ObservationLog:
 
     def record(self) -> xr.Dataset:
         return as_record(
-            {step: self._now(look) for step, look in self.observations.items()},
+            {
+                step: (self._kept.get(look, look) if isinstance(look, Path) else look)
+                for step, look in self.observations.items()
+            },
             self.about,
             self._folder,
         )
-
-    def _now(self, look: Observation | Path) -> Observation | Path:
-        return self._kept.get(look, look) if isinstance(look, Path) else look
 
 
 _holders: dict[Path, ObservationLog] = {}  # by folder: the log of this process that writes there

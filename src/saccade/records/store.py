@@ -69,7 +69,15 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
     _check_names(record)
     with sealed_folder(Path(path)) as folder:
         _write_zarr(record.drop_encoding(), folder)
-        _check_written(record, folder)
+        # Read back what the files say they hold: the variables of the record, each in its shape.
+        arrays = _arrays((folder / _METADATA).read_bytes())
+        # A reader finds the arrays of the group itself, and none of the groups within.
+        found = {name: about["shape"] for name, about in arrays.items() if "/" not in name}
+        wanted = {str(name): [*variable.shape] for name, variable in record.variables.items()}
+        if wrong := [name for name in found | wanted if found.get(name) != wanted.get(name)]:
+            raise InputError(
+                f"cannot save the record: {wrong[0]!r} is not in its files as it was given."
+            )
         if told:
             write_json(folder / CLAIMS, [claim.as_dict() for claim in told])
 
@@ -82,18 +90,6 @@ def _check_names(record: xr.Dataset) -> None:
                 f"cannot save the variable {shortened(name)}: its name becomes that of a folder, so "
                 "it must be a text without slashes that does not begin with a dot. Rename it."
             )
-
-
-def _check_written(record: xr.Dataset, folder: Path) -> None:
-    """Read back what the files say they hold: the variables of the record, each in its shape."""
-    arrays = _arrays((folder / _METADATA).read_bytes())
-    # A reader finds the arrays of the group itself, and none of the groups within.
-    found = {name: about["shape"] for name, about in arrays.items() if "/" not in name}
-    wanted = {str(name): [*variable.shape] for name, variable in record.variables.items()}
-    if wrong := [name for name in found | wanted if found.get(name) != wanted.get(name)]:
-        raise InputError(
-            f"cannot save the record: {wrong[0]!r} is not in its files as it was given."
-        )
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
@@ -435,7 +431,10 @@ def _check_chunks(
     for name, start in starts.items():
         about = arrays.get(name.rpartition("/")[0])
         if about is not None and not name.rpartition("/")[2].startswith("."):
-            size = sizes[name] if about["compressor"] is None else _blosc_size(start)
+            # The head that Blosc writes has four bytes, then three sizes of four.
+            size = (
+                sizes[name] if about["compressor"] is None else int.from_bytes(start[4:8], "little")
+            )
             unpacked += size * (_TEXT_COST if about["filters"] else 1)
     check_expansion(folder, unpacked, sum(sizes.values()))
 
@@ -445,10 +444,3 @@ def _item_size(about: Mapping[str, Any]) -> int:
         return _POINTER if about["filters"] else np.dtype(about["dtype"]).itemsize
     except TypeError:
         raise InputError(f"{shortened(about['dtype'])} is not a type of numbers.") from None
-
-
-def _blosc_size(start: bytes) -> int:
-    """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of
-    four.
-    """
-    return int.from_bytes(start[4:8], "little")

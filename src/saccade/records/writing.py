@@ -74,7 +74,8 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
         replaced = None
         try:
             yield draft
-            _flush_all(draft)
+            with ThreadPoolExecutor(_FLUSHERS) as pool:
+                list(pool.map(flush, [*below(draft), draft]))
             _check_folder(path, strange)
             with _locked(path):  # so that nobody clears it away under the draft's name
                 replaced = _move_into_place(draft, path)
@@ -370,11 +371,6 @@ def flush(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _flush_all(folder: Path) -> None:
-    with ThreadPoolExecutor(_FLUSHERS) as pool:
-        list(pool.map(flush, [*below(folder), folder]))
 
 
 def _move_into_place(draft: Path, path: Path) -> Path | None:

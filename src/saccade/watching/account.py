@@ -82,9 +82,10 @@ class Account:
             if sentence not in said:
                 say(f"weights: {sentence}")
         self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
-        self.about["definitions"] |= {
-            name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values
-        }
+        for name in found.values:
+            unit, definition = OF_WEIGHTS[name]
+            definition += "; taken when the step has doubled, missing between"
+            self.about["definitions"][name] = [unit, definition]
         self.config["weights_not_recognised"] = list(dict.fromkeys([*said, *found.unrecognised]))
 
     def in_place(self, layers: list[str], values: np.ndarray) -> np.ndarray:
@@ -150,7 +151,3 @@ def _together(unseen: list[str]) -> list[str]:
         f"{before}{listed(list(dict.fromkeys(names)))}{after}"
         for (before, after), names in named.items()
     ]
-
-
-def _of_some_looks(unit: str, definition: str) -> list[str]:
-    return [unit, f"{definition}; taken when the step has doubled, missing between"]

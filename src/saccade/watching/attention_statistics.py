@@ -246,7 +246,16 @@ def statistics(
             counted = counted & known.query_is_token[:, None, rows]
         _shape(means, weights, visible, counted)
         if scores is not None:
-            _logits(means, scores, visible, counted, call.n_keys)
+            kept = visible & counted[..., None]
+            means.add_largest(
+                "largest_logit",
+                scores.masked_fill(~kept, -torch.inf)[..., : call.n_keys].amax(dim=-1),
+            )
+            n_visible = visible.sum(dim=-1).clamp_min(1)
+            filled = scores.masked_fill(~visible, 0)
+            centred = filled - (filled.sum(dim=-1) / n_visible)[..., None] * visible
+            bound = entropy_bound(centred.square().sum(dim=-1).sqrt(), n_visible)
+            means.add("entropy_bound", bound, counted)
         if known is not None:
             keys = weights[..., : call.n_keys], visible[..., : call.n_keys]
             if known.document_start is not None:
@@ -356,21 +365,6 @@ def _largest(weights: Tensor) -> Tensor:
     if weights.device.type != "cpu":
         return weights.topk(few, dim=-1).values
     return torch.from_numpy(np.sort(weights.numpy(), axis=-1)[..., -few:])
-
-
-def _logits(
-    means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, n_keys: int
-) -> None:
-    """The largest logit of a key, and the least entropy that logits of this spread allow."""
-    kept = visible & counted[..., None]
-    means.add_largest(
-        "largest_logit", scores.masked_fill(~kept, -torch.inf)[..., :n_keys].amax(dim=-1)
-    )
-    n_visible = visible.sum(dim=-1).clamp_min(1)
-    filled = scores.masked_fill(~visible, 0)
-    centred = filled - (filled.sum(dim=-1) / n_visible)[..., None] * visible
-    bound = entropy_bound(centred.square().sum(dim=-1).sqrt(), n_visible)
-    means.add("entropy_bound", bound, counted)
 
 
 def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:

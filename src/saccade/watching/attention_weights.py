@@ -302,7 +302,16 @@ def _read(module: nn.Module, n_seen: int = 0) -> HeadWeights | None:
         and _has(inner, "query", "key", "value")
         and _has(output, "dense")
     ):
-        return _by_head(_of_bert(inner, output), inner, n_seen)
+        return _by_head(
+            _Matrices(
+                _matrix(inner, "query"),
+                _matrix(inner, "key"),
+                _matrix(inner, "value"),
+                _matrix(output, "dense"),
+            ),
+            inner,
+            n_seen,
+        )
     for *names, outputs in _SEPARATE:
         if _has(module, *names):
             return _by_head(_separate(module, names, outputs), module, n_seen)
@@ -325,15 +334,6 @@ def _has(module: nn.Module, *names: str) -> bool:
 
 def _matrix(module: Any, name: str) -> Tensor:
     return plain_weight(name, module._modules[name])
-
-
-def _of_bert(inner: nn.Module, output: nn.Module) -> _Matrices:
-    return _Matrices(
-        _matrix(inner, "query"),
-        _matrix(inner, "key"),
-        _matrix(inner, "value"),
-        _matrix(output, "dense"),
-    )
 
 
 def _of_torch(module: nn.MultiheadAttention) -> _Matrices:

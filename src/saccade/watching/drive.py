@@ -148,7 +148,22 @@ def attention_drive(
         slopes = reading.slopes()
         with reading.kept():
             drives = reading.drives()
-    return _told(tuple(heads), drives, now, slopes)
+    found = []
+    for F, (query, key), slope in zip(drives, now, slopes, strict=True):
+        U, s, Vt = np.linalg.svd(F.numpy())
+        u, v = U[:, :, 0], Vt[:, 0]
+        Q, K = query.to("cpu", torch.float64).numpy(), _for_queries(key, F).numpy()
+        amplitude = (
+            np.linalg.norm(np.einsum("hki,hi->hk", Q, u) + np.einsum("hki,hi->hk", K, v), axis=1)
+            / 2
+        )
+        gap = (
+            np.divide(s[:, 1], s[:, 0], out=np.full(len(s), np.nan), where=s[:, 0] > 0)
+            if s.shape[1] > 1
+            else 0 * s[:, 0]
+        )
+        found.append((F.numpy(), s[:, 0], gap, u, v, amplitude, _mismatch(slope, F, key).numpy()))
+    return AttentionDrive(tuple(heads), *(_filled(parts) for parts in zip(*found, strict=True)))
 
 
 class _Now(NamedTuple):
@@ -172,7 +187,16 @@ class _Reading:
                 "query or key weights are computed from other parameters: their gradients cannot be read by head."
             )
         self._owners = {id(owner): owner for owner in map(self._owner, views)}
-        biases = _biases(model)
+        biases: dict[int, nn.Parameter] = {}  # by the weight of the same map
+        for module in model.modules():
+            for weight, bias_name in (
+                ("weight", "bias"),
+                ("in_proj_weight", "in_proj_bias"),
+                ("q_proj_weight", "in_proj_bias"),
+            ):
+                pair = module._parameters.get(weight), module._parameters.get(bias_name)
+                if pair[0] is not None and pair[1] is not None:
+                    biases[id(pair[0])] = pair[1]
         found = [
             (biases.get(id(self._owner(each.query))), self._outputs(each.query)) for each in heads
         ]
@@ -298,45 +322,6 @@ def _mismatch(slope: Tensor, F: Tensor, key: Tensor) -> Tensor:
 def _for_queries(key: Tensor, F: Tensor) -> Tensor:
     """Keys of each query head, in float64 on the CPU; a key may serve several."""
     return key.detach().to("cpu", torch.float64).repeat_interleave(len(F) // len(key), dim=0)
-
-
-def _biases(model: nn.Module) -> dict[int, nn.Parameter]:
-    """Weight -> bias of the same map: `bias` beside `weight`, `in_proj_bias` beside
-    `in_proj_weight` and `q_proj_weight`.
-    """
-    beside: dict[int, nn.Parameter] = {}
-    for module in model.modules():
-        for weight, bias in (
-            ("weight", "bias"),
-            ("in_proj_weight", "in_proj_bias"),
-            ("q_proj_weight", "in_proj_bias"),
-        ):
-            pair = module._parameters.get(weight), module._parameters.get(bias)
-            if pair[0] is not None and pair[1] is not None:
-                beside[id(pair[0])] = pair[1]
-    return beside
-
-
-def _told(
-    layers: tuple[str, ...], drives: Sequence[Tensor], now: Sequence[_Now], slopes: Sequence[Tensor]
-) -> AttentionDrive:
-    """Singular pairs of all heads, filled with NaN up to the most heads and the widest input."""
-    found = []
-    for F, (query, key), slope in zip(drives, now, slopes, strict=True):
-        U, s, Vt = np.linalg.svd(F.numpy())
-        u, v = U[:, :, 0], Vt[:, 0]
-        Q, K = query.to("cpu", torch.float64).numpy(), _for_queries(key, F).numpy()
-        amplitude = (
-            np.linalg.norm(np.einsum("hki,hi->hk", Q, u) + np.einsum("hki,hi->hk", K, v), axis=1)
-            / 2
-        )
-        gap = (
-            np.divide(s[:, 1], s[:, 0], out=np.full(len(s), np.nan), where=s[:, 0] > 0)
-            if s.shape[1] > 1
-            else 0 * s[:, 0]
-        )
-        found.append((F.numpy(), s[:, 0], gap, u, v, amplitude, _mismatch(slope, F, key).numpy()))
-    return AttentionDrive(layers, *(_filled(parts) for parts in zip(*found, strict=True)))
 
 
 def _filled(parts: Sequence[Array]) -> Array:

@@ -82,10 +82,26 @@ class Layout:
     def axes(self, layer: str, owner: nn.Module | None, sizes: tuple[int, ...]) -> Axes:
         """Of a call whose axes before tokens have these sizes. Raises `Untold`."""
         if len(sizes) < 2:
-            return Axes(self._folded(layer, owner, math.prod(sizes)), True, ())
+            # Heads in one axis with sequences: as many as there are with one sequence, less the
+            # windows among them.
+            size = math.prod(sizes)
+            alone = self._known(self.alone, layer)
+            most = (
+                alone[0] if alone is not None and len(alone) == 1 and size % alone[0] == 0 else size
+            )
+            return Axes(next((n for n in _told(owner) if most % n == 0), most), True, ())
         if len(sizes) == 2:
             return Axes(sizes[1], False, (1,))
-        unchanged = self._unchanged(layer, sizes)
+        # Axes that half of the tokens leaves as they are; none where that was not tried.
+        uncut, halved = self._known(self.alone, layer), self._known(self.short, layer)
+        if uncut is None or halved is None or not len(uncut) == len(halved) == len(sizes):
+            unchanged = None
+        else:
+            unchanged = tuple(
+                place
+                for place in range(1, len(sizes))
+                if uncut[place] == halved[place] == sizes[place]
+            )
         told = next(
             (found for n in _told(owner) if (found := _places_of(n, sizes, unchanged))), None
         )
@@ -101,25 +117,6 @@ class Layout:
                 f"{', '.join(map(str, sizes))}, are heads; {advice}"
             )
         return Axes(math.prod(sizes[place] for place in possible[0]), False, possible[0])
-
-    def _folded(self, layer: str, owner: nn.Module | None, size: int) -> int:
-        """Heads in one axis with sequences: as many as there are with one sequence, less the
-        windows among them.
-        """
-        alone = self._known(self.alone, layer)
-        most = alone[0] if alone is not None and len(alone) == 1 and size % alone[0] == 0 else size
-        return next((n for n in _told(owner) if most % n == 0), most)
-
-    def _unchanged(self, layer: str, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Axes after the first that half of the tokens leaves as they are; None if that was not
-        tried.
-        """
-        alone, short = self._known(self.alone, layer), self._known(self.short, layer)
-        if alone is None or short is None or not len(alone) == len(short) == len(sizes):
-            return None
-        return tuple(
-            place for place in range(1, len(sizes)) if alone[place] == short[place] == sizes[place]
-        )
 
     @staticmethod
     def _known(of: Mapping[str, tuple[int, ...]], layer: str) -> tuple[int, ...] | None:

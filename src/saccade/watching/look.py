@@ -91,8 +91,18 @@ def look(
     def listener(call: AttentionCall) -> None:
         layer = call.layer
         known = tokens.of(layer, call)
+        # Room for what is kept of a call's maps, taken before its blocks come: pieces kept
+        # between them would leave holes in memory that no further block fits into, hundreds of
+        # megabytes of them.
         kept = (
-            _empty_maps(call, len(sequences))
+            torch.zeros(
+                len(sequences),
+                call.n_heads,
+                len(map_rows(call.n_queries)),
+                call.n_keys,
+                dtype=torch.float32,
+                device="cpu",
+            )
             if sequences and call.n_batch == probe.n_batch
             else None
         )
@@ -132,7 +142,14 @@ def look(
     if repeated is not None:
         for layer, more in _on_repeated(model, repeated, layout).items():
             if layer in found.layers:
-                _merge(found.statistics[found.layers.index(layer)], more)
+                own = found.statistics[found.layers.index(layer)]
+                for name, values in more.items():  # what only the other pass knows is added
+                    known = own.get(name)
+                    own[name] = (
+                        values
+                        if known is None or known.shape != values.shape
+                        else torch.where(known.isnan(), values, known)
+                    )
     return found
 
 
@@ -155,17 +172,6 @@ def _on_repeated(
     with undisturbed(model), Capture(listener, model, layout):
         probe.run(model)
     return found
-
-
-def _merge(found: dict[str, Tensor], more: dict[str, Tensor]) -> None:
-    """Of arrays that both have, what only the other knows is taken from it."""
-    for name, values in more.items():
-        own = found.get(name)
-        found[name] = (
-            values
-            if own is None or own.shape != values.shape
-            else torch.where(own.isnan(), values, own)
-        )
 
 
 def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
@@ -218,20 +224,6 @@ def map_rows(n_queries: int) -> list[int]:
     """Query rows of a map that are kept."""
     n_rows = n_queries if n_queries <= ALL_ROWS else MAP_ROWS
     return np.linspace(0, n_queries - 1, n_rows).round().astype(int).tolist()
-
-
-def _empty_maps(call: AttentionCall, n_sequences: int) -> Tensor:
-    """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between
-    them would leave holes in memory that no further block fits into, hundreds of megabytes of them.
-    """
-    return torch.zeros(
-        n_sequences,
-        call.n_heads,
-        len(map_rows(call.n_queries)),
-        call.n_keys,
-        dtype=torch.float32,
-        device="cpu",
-    )
 
 
 def _without_padding(

@@ -28,23 +28,19 @@ def mark_attention(weights: Tensor, visible: Tensor | None = None) -> Tensor:
     weights cannot be checked against what the model computes, only that they sum to one.
     """
     if _listeners and not torch.compiler.is_compiling():
-        _check(weights)
+        if not isinstance(weights, Tensor) or weights.ndim != 4 or not weights.is_floating_point():
+            raise InputError(
+                "`saccade.mark_attention` takes weights with axes (sequence, head, query, key)."
+            )
+        total = weights.detach().sum(dim=-1).float()
+        if not bool(((total - 1).abs() < 0.01).logical_or(total == 0).all()) or bool(
+            (weights.detach() < 0).any()
+        ):
+            raise InputError(
+                "rows of the weights given to `saccade.mark_attention` must be at least 0 and sum to one, or be zero."
+            )
         _listeners[-1](weights, visible)
     return weights
-
-
-def _check(weights: Tensor) -> None:
-    if not isinstance(weights, Tensor) or weights.ndim != 4 or not weights.is_floating_point():
-        raise InputError(
-            "`saccade.mark_attention` takes weights with axes (sequence, head, query, key)."
-        )
-    total = weights.detach().sum(dim=-1).float()
-    if not bool(((total - 1).abs() < 0.01).logical_or(total == 0).all()) or bool(
-        (weights.detach() < 0).any()
-    ):
-        raise InputError(
-            "rows of the weights given to `saccade.mark_attention` must be at least 0 and sum to one, or be zero."
-        )
 
 
 @contextmanager

@@ -145,13 +145,26 @@ class Observer:
         arrays = found.arrays(self._account.layers_with(found))
         self._account.note(found, arrays)
         if self._weights and step >= self._weights_due:
-            arrays |= self._of_weights(found)
+            names = self._weights if isinstance(self._weights, Names) else None
+            parts = weight_statistics(self._model, names, found.n_heads)
+            self._account.note_weights(parts)
+            arrays |= {
+                name: self._account.in_place(parts.layers, values)
+                if "weight_layer" in parts.axes[name]
+                else values.astype(np.float32)
+                for name, values in parts.values.items()
+            }
             self._weights_due = (
                 2 * step + 1
             )  # weights move slowly, and their spectra cost more than attention does
         if self._drive is not None:
             with self._guard("what drives attention was left out"):
-                arrays |= self._of_drive(self._drive())
+                drive = self._drive()
+                layers = list(drive.layers)
+                arrays |= {
+                    f"drive_{name}": self._account.in_place(layers, getattr(drive, name))
+                    for name in ("rate", "query_to", "key_to")
+                }
         if "attention_map" in arrays:
             moved = self._movement.add(step, arrays["attention_map"])
             if moved is not None:
@@ -195,25 +208,6 @@ class Observer:
             for each in self._model.parameters()
         ]
         return b"".join(_sample(weight) for weight in here)
-
-    def _of_weights(self, seen: Look) -> dict[str, np.ndarray]:
-        names = self._weights if isinstance(self._weights, Names) else None
-        found = weight_statistics(self._model, names, seen.n_heads)
-        self._account.note_weights(found)
-        return {
-            name: self._account.in_place(found.layers, values)
-            if "weight_layer" in found.axes[name]
-            else values.astype(np.float32)
-            for name, values in found.values.items()
-        }
-
-    def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:
-        """The top singular value of F and its pair, head by head."""
-        layers = list(drive.layers)
-        return {
-            f"drive_{name}": self._account.in_place(layers, getattr(drive, name))
-            for name in ("rate", "query_to", "key_to")
-        }
 
 
 def _sample(weight: torch.Tensor) -> bytes:

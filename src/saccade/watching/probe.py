@@ -64,7 +64,16 @@ class Probe:
             None if self._given is None else self._given.clamp_min(0)
         )  # below zero is padding
         self.n_positions = 0 if self.ids is None else self.ids.shape[1]
-        self._documents = self._checked_documents(documents)
+        if documents is None:
+            self._documents = None
+        else:
+            numbers = torch.as_tensor(documents, device="cpu").detach()
+            if numbers.shape != (self.n_batch, self.n_positions) or numbers.is_floating_point():
+                raise InputError(
+                    "`documents` must number the document of each token of the probe, 0 on padding, with shape "
+                    f"{(self.n_batch, self.n_positions)} (sequence, position); got {numbers.dtype} of shape {tuple(numbers.shape)}."
+                )
+            self._documents = numbers.long().clone()
 
     def run(self, model: nn.Module, **more: Any) -> Any:
         """The model's answer, called as it is with the probe: another call may mean another mask."""
@@ -102,7 +111,13 @@ class Probe:
                 return type(value)(cut(each) for each in value)
             if isinstance(value, Mapping):
                 return {name: cut(each) for name, each in value.items()}
-            return _cut_cache(value)
+            # A cache of Transformers for the first sequence alone; anything else as it is.
+            select = getattr(value, "batch_select_indices", None)
+            if select is None:
+                return value
+            cache = _copied(value)
+            cache.batch_select_indices(torch.tensor([0], device="cpu"))
+            return cache
 
         named = {name: cut(value) for name, value in self._named.items()}
         documents = None if self._documents is None else self._documents[:1]
@@ -225,17 +240,6 @@ class Probe:
                 "the probe is empty; it must hold at least one sequence of at least one token."
             )
         return tensors[0].shape[self._axis]
-
-    def _checked_documents(self, documents: Any) -> Tensor | None:
-        if documents is None:
-            return None
-        numbers = torch.as_tensor(documents, device="cpu").detach()
-        if numbers.shape != (self.n_batch, self.n_positions) or numbers.is_floating_point():
-            raise InputError(
-                "`documents` must number the document of each token of the probe, 0 on padding, with shape "
-                f"{(self.n_batch, self.n_positions)} (sequence, position); got {numbers.dtype} of shape {tuple(numbers.shape)}."
-            )
-        return numbers.long().clone()
 
     def _ids_in(self, value: Any) -> Tensor | None:
         """`value` as token ids (sequence, position), if that is what it is."""
@@ -464,9 +468,11 @@ class LayerTokens:
             return self._other[layer]
         queries, keys = self.names(layer, call)
         known = self._texts.get(keys)
-        return (
-            known if known is None or queries == keys else _across(known, self._texts.get(queries))
-        )
+        if known is None or queries == keys:
+            return known
+        asking = self._texts.get(queries)
+        is_token = None if asking is None else asking.is_token
+        return replace(known, own_queries=False, query_is_token=is_token)
 
     def tells_padding(self, layer: str, call: AttentionCall) -> bool:
         """Whether queries that are padding can be left out: none are, or it is known which."""
@@ -487,12 +493,6 @@ def _are_next(ids: Tensor, others: Tensor) -> bool:
     if ids.shape != others.shape or ids.shape[1] < 2:
         return False
     return bool(((others[:, :-1] == ids[:, 1:]) | (others[:, :-1] < 0)).all())
-
-
-def _across(keys: ProbeTokens, queries: ProbeTokens | None) -> ProbeTokens:
-    return replace(
-        keys, own_queries=False, query_is_token=None if queries is None else queries.is_token
-    )
 
 
 @contextmanager
@@ -555,16 +555,6 @@ def _copied(value: Any) -> Any:
         elif hasattr(each, "__dict__") and not isinstance(each, type | nn.Module):
             waiting += vars(each).values()
     return deepcopy(value, detached)
-
-
-def _cut_cache(value: Any) -> Any:
-    """A cache of Transformers for the first sequence alone; anything else as it is."""
-    select = getattr(value, "batch_select_indices", None)
-    if select is None:
-        return value
-    cache = _copied(value)
-    cache.batch_select_indices(torch.tensor([0], device="cpu"))
-    return cache
 
 
 def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:

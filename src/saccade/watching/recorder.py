@@ -161,7 +161,15 @@ class Recorder:
                 attention_drive, self._model, drive, on_device_of(self._model, held(probe))
             )
         )
-        kept = _sequences(maps, self._probe.n_batch)
+        n_batch = self._probe.n_batch
+        if not is_list_like(maps):
+            raise InputError(
+                f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}."
+            )
+        kept = [
+            checked_count(f"maps[{place}]", index, low=0, high=n_batch - 1)
+            for place, index in enumerate(maps)
+        ]
         measured = weights if isinstance(weights, bool) else Names.of(weights)
         if isinstance(measured, Names):
             check_names(self._model, measured)
@@ -184,11 +192,21 @@ class Recorder:
             raise InputError("`resume` needs `out`, the folder of the run to resume.")
         # Absolute: a script may change its folder while it trains.
         self._out = None if out is None or not self._is_first_rank else Path(out).absolute()
+        if decode is not None and not callable(decode):
+            raise InputError(
+                f"`decode` must be a function from token ids to text, such as `tokenizer.decode`; got {shortened(decode)}."
+            )
         account = Account(
-            self._config(every, checked_kind("label", label, str)),
+            {
+                "task": type(self._model).__name__,
+                "label": checked_kind("label", label, str),
+                "every": every if isinstance(every, str | int) else [int(step) for step in every],
+                "budget": self._budget.share,
+                "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
+            },
             self._probe,
             kept,
-            _checked_decode(decode),
+            decode,
         )
         self._observer = Observer(
             self._model,
@@ -201,7 +219,18 @@ class Recorder:
             account,
             self.guard,
         )
-        account.config["identity"] = self._identity(label, kept)
+        # What must be the same in a run that goes on in the same folder.
+        shapes = [
+            (name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()
+        ]
+        account.config["identity"] = {
+            "label": label,
+            "model": _digest(repr(shapes)),
+            "probe": _digest(*self._probe.parts()),
+            "text": "" if self._tokens.text is None else _digest(self._tokens.text),
+            "maps": kept,
+            "set of measures": _digest(repr((AXES, MEASURES, PLACES))),
+        }
         self._log = ObservationLog(self._out, account.about, resume=resume)
         self._goes_on = self._log.is_resumed  # and has not been told yet where
         self._has_begun = False
@@ -214,10 +243,6 @@ class Recorder:
         if self._is_first_rank:
             self._log.save()
         return self
-
-    @property
-    def _page(self) -> Path:
-        return (self._out or Path()) / "report.html"
 
     def _begin(self) -> None:
         """The self-check, once and before anything is written; a model that fails it is not looked
@@ -260,7 +285,7 @@ class Recorder:
             else " (its output not compared: it drops weights at random)"
         )
         where = (
-            f"the page will be {self._page}"
+            f"the page will be {self._out / 'report.html'}"
             if self._out is not None
             else "nothing is written; for a page, pass `out`"
         )
@@ -312,7 +337,14 @@ class Recorder:
         if self._agreed(is_allowed):
             self.look(number, loss)
         elif is_wanted and self._is_first_rank:
-            self._leave_out(number)
+            thinned = self._log.about["config"]["thinned"]
+            if not thinned:
+                cost = self._budget.looking / max(self._budget.n_looks, 1)
+                say(
+                    f"from step {number} on some observations are skipped: one takes {cost:.2g} s, and all together may take "
+                    f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` skips none"
+                )
+            thinned.append(number)
 
     def _go_on(self, step: int) -> None:
         """Of a run that was stopped, what comes before this step is kept, and what comes after
@@ -339,16 +371,6 @@ class Recorder:
             with self.guard("movement of attention is measured from here on"):
                 self.recall(self._log.record(), step)
 
-    def _leave_out(self, step: int) -> None:
-        thinned = self._log.about["config"]["thinned"]
-        if not thinned:
-            cost = self._budget.looking / max(self._budget.n_looks, 1)
-            say(
-                f"from step {step} on some observations are skipped: one takes {cost:.2g} s, and all together may take "
-                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` skips none"
-            )
-        thinned.append(step)
-
     @guarded
     def observe(self, step: int, loss: float | None = None) -> None:
         """Look now, whatever the schedule and the budget say."""
@@ -366,7 +388,10 @@ class Recorder:
                 return
             if loss is not None:
                 with self.guard("the loss was left out"):
-                    arrays["loss"] = np.asarray(_checked_loss(loss))
+                    number = plain(loss)
+                    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+                        raise InputError(f"`loss` must be one number; got {shortened(loss)}.")
+                    arrays["loss"] = np.asarray(float(number))
             with self.guard("losses between observations were left out"):
                 self._losses.add(step, loss)
                 arrays |= self._losses.until(step)
@@ -456,47 +481,18 @@ class Recorder:
                 self._log.extend(last, later)
         if self._out is not None and self.check is not None:
             try:
-                self._write(self._out)
+                with self.guard(
+                    "some observations could not be written; `recorder.record` has them, for `saccade.save_record` to another disk"
+                ):
+                    self._log.save()
+                if self._log.observations:
+                    record = self.record
+                    save_record(record, self._out / "record.zarr")
+                    page = write_watched(self._out, record)
+                    self._log.save(ended=True)
+                    say(f"{record.sizes['time']} observations; page: {page}")
             finally:
                 self._log.release()
-
-    def _write(self, out: Path) -> None:
-        """All that can be written at the end: observations that wait for it, then the record, then
-        its page.
-        """
-        with self.guard(
-            "some observations could not be written; `recorder.record` has them, for `saccade.save_record` to another disk"
-        ):
-            self._log.save()
-        if self._log.observations:
-            record = self.record
-            save_record(record, out / "record.zarr")
-            page = write_watched(out, record)
-            self._log.save(ended=True)
-            say(f"{record.sizes['time']} observations; page: {page}")
-
-    def _config(self, every: Any, label: str) -> dict[str, Any]:
-        return {
-            "task": type(self._model).__name__,
-            "label": label,
-            "every": every if isinstance(every, str | int) else [int(step) for step in every],
-            "budget": self._budget.share,
-            "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
-        }
-
-    def _identity(self, label: str, maps: list[int]) -> dict[str, Any]:
-        """What must be the same in a run that goes on in the same folder."""
-        shapes = [
-            (name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()
-        ]
-        return {
-            "label": label,
-            "model": _digest(repr(shapes)),
-            "probe": _digest(*self._probe.parts()),
-            "text": "" if self._tokens.text is None else _digest(self._tokens.text),
-            "maps": maps,
-            "set of measures": _digest(repr((AXES, MEASURES, PLACES))),
-        }
 
 
 def _digest(*parts: Any) -> str:
@@ -519,29 +515,3 @@ def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
         return None
     documents = probe.documents() if text is None else text
     return TokenStatistics.count(documents, probe_ids=probe.all_ids(), name="text")
-
-
-def _sequences(maps: Any, n_batch: int) -> list[int]:
-    if not is_list_like(maps):
-        raise InputError(
-            f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}."
-        )
-    return [
-        checked_count(f"maps[{place}]", index, low=0, high=n_batch - 1)
-        for place, index in enumerate(maps)
-    ]
-
-
-def _checked_decode(decode: Any) -> Any:
-    if decode is not None and not callable(decode):
-        raise InputError(
-            f"`decode` must be a function from token ids to text, such as `tokenizer.decode`; got {shortened(decode)}."
-        )
-    return decode
-
-
-def _checked_loss(loss: Any) -> float:
-    number = plain(loss)
-    if isinstance(number, bool) or not isinstance(number, numbers.Real):
-        raise InputError(f"`loss` must be one number; got {shortened(loss)}.")
-    return float(number)

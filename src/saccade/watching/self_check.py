@@ -127,8 +127,12 @@ def _compared(
         found.is_narrow |= torch.finfo(call.dtype).eps > torch.finfo(torch.float32).eps
         dtype = torch.float64 if exact else torch.promote_types(call.dtype, torch.float32)
         errors = [call.reproduced(start, stop, dtype) for start, stop in row_blocks(call)]
+        # What is left of an error when what the kernel's own type rounds away is taken off; NaN
+        # is infinite.
         beyond = [
-            _beyond(error, 4 * torch.finfo(call.dtype).eps) for error in errors if error is not None
+            (math.inf if math.isnan(error) else max(0.0, error - (4 * torch.finfo(call.dtype).eps)))
+            for error in errors
+            if error is not None
         ]
         found.output = (
             None
@@ -238,13 +242,6 @@ def _check_layout(whole: _Compared, first: _Compared) -> None:
             raise UnfaithfulError(
                 "this model puts heads before sequences, and the two would be mixed up; use a probe of one sequence."
             )
-
-
-def _beyond(error: float, rounding: float) -> float:
-    """What is left of an error when what the kernel's own type rounds away is taken off; NaN is
-    infinite.
-    """
-    return math.inf if math.isnan(error) else max(0.0, error - rounding)
 
 
 def _against_eager(

@@ -254,7 +254,12 @@ class SoftmaxTrail:
             self._weights[output] = known._replace(cut=cut)
         elif name == "mul" and known.factor is None:
             factor = next((value for value in args if value is not source), None)
-            if _is_per_head(factor, output):
+            # It must scale all weights of a query alike.
+            if isinstance(factor, int | float) or (
+                isinstance(factor, Tensor)
+                and factor.ndim <= output.ndim
+                and (factor.ndim == 0 or factor.shape[-1] == 1)
+            ):
                 self._weights[output] = known._replace(factor=factor)
 
     def _note_added(self, output: Tensor, given: list[Tensor]) -> None:
@@ -535,14 +540,3 @@ def _columns_cut(index: Any, source: Tensor) -> tuple[int, int] | None:
     start, stop, _ = parts[-1].indices(source.shape[-1])
     cut = start, source.shape[-1] - stop
     return cut if sum(cut) <= min(_MOST_NULL, source.shape[-1] - 1) else None
-
-
-def _is_per_head(factor: Any, weights: Tensor) -> bool:
-    """Whether it scales all weights of a query alike."""
-    if isinstance(factor, int | float):
-        return True
-    return (
-        isinstance(factor, Tensor)
-        and factor.ndim <= weights.ndim
-        and (factor.ndim == 0 or factor.shape[-1] == 1)
-    )

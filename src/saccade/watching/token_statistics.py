@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from saccade.errors import InputError, checked_count
-from saccade.watching.token_text import Ids, Text, integers, text_of
+from saccade.watching.token_text import Text, integers, text_of
 
 WINDOW = 32
 N_DECILES = 10
@@ -120,11 +120,23 @@ class TokenStatistics:
         """The same (query, key) of one sequence after the other, so that never more than one is in
         memory.
         """
-        sequences = [_Types.of(row) for row in _checked_probe(ids, self.n_vocab)]
+        tokens = integers("ids", ids, 2)
+        if 0 in tokens.shape:
+            raise InputError(
+                f"`ids` must have axes (sequence, position) with at least one token; its shape is {tokens.shape}."
+            )
+        sequences = [
+            _Types.of(row)
+            for row in np.where((tokens >= 0) & (tokens < self.n_vocab), tokens, self.n_vocab)
+        ]
         pairs = np.unique(
             np.concatenate([types.codes(self._base)[types.before] for types in sequences])
         )
-        told = self._told(pairs)
+        queries, first = np.unique(pairs // self._base, return_index=True)
+        keys = np.split(pairs % self._base, first[1:])
+        told = np.concatenate(
+            [self._told_by(keys_of, query) for query, keys_of in zip(queries, keys, strict=True)]
+        )
         return (types.spread(pairs, told, self._base) for types in sequences)
 
     @property
@@ -133,14 +145,6 @@ class TokenStatistics:
         holds, and the query itself.
         """
         return self.n_vocab + 2
-
-    def _told(self, pairs: NDArray[np.int64]) -> Floats:
-        """What is told by each of the sorted, packed pairs of query and key."""
-        queries, first = np.unique(pairs // self._base, return_index=True)
-        keys = np.split(pairs % self._base, first[1:])
-        return np.concatenate(
-            [self._told_by(keys_of, query) for query, keys_of in zip(queries, keys, strict=True)]
-        )
 
     def _told_by(self, keys: NDArray[np.int64], query: int) -> Floats:
         """What each key tells, given one query."""
@@ -151,7 +155,14 @@ class TokenStatistics:
         place = np.full(self._base, -1, np.int32)
         place[keys] = np.arange(len(keys))
         place[self.n_vocab] = -1  # stands for no key
-        found = place[self._keys_before(at)]
+        # Tokens before each position, the query itself last (position, key); each once, `n_vocab`
+        # for no key.
+        back = at[:, None] - np.arange(1, self.window + 1, dtype=np.int32)
+        inside = back >= self.text.document_start[at][:, None]
+        back = np.maximum(back, 0)
+        nearest = self.text.next_same[back] >= at[:, None]
+        before = np.where(inside & nearest, self.text.token[back], np.int32(self.n_vocab))
+        found = place[np.column_stack([before, np.full(len(at), self.n_vocab + 1, np.int32)])]
         occurrence, column = np.nonzero(found >= 0)
         n_next = following.max() + 1
         codes, times = np.unique(
@@ -160,17 +171,6 @@ class TokenStatistics:
         return _less_unknown(
             codes // n_next, times, n_keys=len(keys), next_counts=np.bincount(following)
         )
-
-    def _keys_before(self, at: Ids) -> Ids:
-        """Tokens before each position, the query itself last (position, key); each once, `n_vocab`
-        for no key.
-        """
-        back = at[:, None] - np.arange(1, self.window + 1, dtype=np.int32)
-        inside = back >= self.text.document_start[at][:, None]
-        back = np.maximum(back, 0)
-        nearest = self.text.next_same[back] >= at[:, None]
-        keys = np.where(inside & nearest, self.text.token[back], np.int32(self.n_vocab))
-        return np.column_stack([keys, np.full(len(at), self.n_vocab + 1, np.int32)])
 
 
 def frequency_deciles(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -281,13 +281,3 @@ class _Types(NamedTuple):
         )
         result[position, position] = table[self.of_position, -1]
         return result
-
-
-def _checked_probe(ids: Any, n_vocab: int) -> NDArray[np.int64]:
-    """Probe tokens, those outside the vocabulary (padding) as `n_vocab`."""
-    tokens = integers("ids", ids, 2)
-    if 0 in tokens.shape:
-        raise InputError(
-            f"`ids` must have axes (sequence, position) with at least one token; its shape is {tokens.shape}."
-        )
-    return np.where((tokens >= 0) & (tokens < n_vocab), tokens, n_vocab)

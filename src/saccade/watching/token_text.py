@@ -39,8 +39,25 @@ class Text(NamedTuple):
 
 def text_of(ids: Any, name: str = "ids") -> Text:
     """Token ids of one document, or of several in a list or in the rows of an array."""
-    documents = _documents(ids, name)
-    token = _checked_tokens(documents, name)
+    listed = isinstance(ids, list | tuple) and len(ids) > 0 and np.ndim(ids[0]) > 0
+    whole = (
+        [integers(name, part, 1) for part in ids]
+        if listed
+        else list(np.atleast_2d(integers(name, ids, 1, 2)))
+    )
+    documents = [document for document in whole if len(document)]
+    if not documents:
+        raise InputError(f"`{name}` must hold at least one token.")
+    token = np.concatenate(documents)
+    if len(token) > _MOST_TOKENS:
+        raise InputError(
+            f"`{name}` holds {len(token)} tokens, more than {_MOST_TOKENS}; give a part of the text."
+        )
+    if token.min() < 0 or token.max() >= _MOST_VOCABULARY:
+        raise InputError(
+            f"`{name}` must hold token ids from 0 to {_MOST_VOCABULARY - 1}; got {token.min()} to {token.max()}. Leave padding out."
+        )
+    token = token.astype(np.int32)
     lengths = np.array([len(document) for document in documents])
     ends = np.cumsum(lengths)
     order = np.argsort(token, kind="stable").astype(np.int32)
@@ -58,32 +75,6 @@ def text_of(ids: Any, name: str = "ids") -> Text:
         followed,
         first_followed,
     )
-
-
-def _documents(ids: Any, name: str) -> list[NDArray[np.int64]]:
-    """The documents that hold any token."""
-    listed = isinstance(ids, list | tuple) and len(ids) > 0 and np.ndim(ids[0]) > 0
-    whole = (
-        [integers(name, part, 1) for part in ids]
-        if listed
-        else list(np.atleast_2d(integers(name, ids, 1, 2)))
-    )
-    return [document for document in whole if len(document)]
-
-
-def _checked_tokens(documents: list[NDArray[np.int64]], name: str) -> Ids:
-    if not documents:
-        raise InputError(f"`{name}` must hold at least one token.")
-    token = np.concatenate(documents)
-    if len(token) > _MOST_TOKENS:
-        raise InputError(
-            f"`{name}` holds {len(token)} tokens, more than {_MOST_TOKENS}; give a part of the text."
-        )
-    if token.min() < 0 or token.max() >= _MOST_VOCABULARY:
-        raise InputError(
-            f"`{name}` must hold token ids from 0 to {_MOST_VOCABULARY - 1}; got {token.min()} to {token.max()}. Leave padding out."
-        )
-    return token.astype(np.int32)
 
 
 def integers(name: str, values: Any, *n_axes: int) -> NDArray[np.int64]:

@@ -40,7 +40,15 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                 module.training = (
                     False  # not .eval(): modules may override it, and merge weights say
                 )
-            _seed()
+            # The same random numbers in every look, for models that draw some even now, masked
+            # patches say.
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
+            torch.default_generator.manual_seed(
+                0
+            )  # `torch.manual_seed` would also seed accelerators that have not started, for good
+            if torch.cuda.is_initialized():
+                torch.cuda.manual_seed_all(0)
             yield
     finally:
         for module, training in modes.items():
@@ -48,22 +56,18 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             if hasattr(module, "reshard") and hasattr(module, "unshard"):  # FSDP2
                 module.reshard()  # type: ignore[operator]  # the outermost would stay gathered, and updates would pass it by
         attributes.put_back()
-        _put_back(model, kept, values)
+        # The same tensors in their places, with the values they had; buffers that the pass made go.
+        known = {(id(place), name) for place, name, _ in kept}
+        for place, name, _ in list(_written_by_passes(model)):
+            if (id(place), name) not in known:
+                del place[name]
+        with torch.no_grad():
+            for (place, name, was), value in zip(kept, values, strict=True):
+                place[name] = was
+                if was is not None and value is not None:
+                    _write(was, value)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
-
-
-def _seed() -> None:
-    """The same random numbers in every look, for models that draw some even now, masked patches
-    say.
-    """
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002
-    torch.default_generator.manual_seed(
-        0
-    )  # `torch.manual_seed` would also seed accelerators that have not started, for good
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(0)
 
 
 _Place = tuple[
@@ -79,19 +83,6 @@ def _written_by_passes(model: nn.Module) -> Iterator[_Place]:
         yield from ((module._buffers, name, tensor) for name, tensor in module._buffers.items())
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
             yield module._parameters, "weight", module.weight
-
-
-def _put_back(model: nn.Module, kept: list[_Place], values: list[torch.Tensor | None]) -> None:
-    """The same tensors in their places, with the values they had; buffers that the pass made go."""
-    known = {(id(place), name) for place, name, _ in kept}
-    for place, name, _ in list(_written_by_passes(model)):
-        if (id(place), name) not in known:
-            del place[name]
-    with torch.no_grad():
-        for (place, name, tensor), value in zip(kept, values, strict=True):
-            place[name] = tensor
-            if tensor is not None and value is not None:
-                _write(tensor, value)
 
 
 _OWN = {"_parameters", "_buffers", "training"}  # of a module, seen to elsewhere

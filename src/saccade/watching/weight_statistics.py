@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from saccade.measures import effective_rank, singular_values, top_share
-from saccade.watching.attention_weights import HeadWeights, Names, attention_weights
+from saccade.watching.attention_weights import Names, attention_weights
 from saccade.watching.embedding_weights import embedding_weights
 from saccade.watching.undisturbed import unwrapped
 
@@ -81,21 +81,15 @@ def weight_statistics(
     spectra = {id(weight): _spectrum(weight) for weight in embeddings.values()}  # tied weights once
     for part, weight in embeddings.items():
         values |= _named(part, _measures(spectra[id(weight)]))
-    for part, spectrum in (("qk", _qk_spectrum), ("ov", _ov_spectrum)):
-        values |= _named(
-            part, _stacked([_measures(spectrum(weights)) for weights in heads.values()])
-        )
+    products = {
+        "qk": [(each.query, each.key) for each in heads.values()],
+        "ov": [(each.output, each.value) for each in heads.values()],
+    }
+    for part, pairs in products.items():
+        values |= _named(part, _stacked([_measures(_product_spectrum(*pair)) for pair in pairs]))
     return WeightStatistics(
         values, {name: _axes(name) for name in values}, unrecognised + unread, list(heads)
     )
-
-
-def _qk_spectrum(weights: HeadWeights) -> Array:
-    return _product_spectrum(weights.query, weights.key)
-
-
-def _ov_spectrum(weights: HeadWeights) -> Array:
-    return _product_spectrum(weights.output, weights.value)
 
 
 def _product_spectrum(left: Tensor, right: Tensor) -> Array:

@@ -55,20 +55,17 @@ class Tally:
         if not len(numbers):
             return
         count = np.bincount(numbers)
-        self._grow(max(len(count), len(self.count)))
+        more = max(len(count), len(self.count)) - len(self.count)
+        if more > 0:
+            spare = max(more, len(self.count) // 8)
+            self.count = np.append(self.count, np.zeros(spare, np.int64))
+            self.first = np.append(self.first, np.full(spare, _NEVER))
         self.count[: len(count)] += count
         new = np.flatnonzero(self.first[numbers] == _NEVER)
         self.first[numbers[new[::-1]]] = (
             self.total + new[::-1]
         )  # backwards: of equal numbers the first stays
         self.total += len(numbers)
-
-    def _grow(self, size: int) -> None:
-        more = size - len(self.count)
-        if more > 0:
-            spare = max(more, len(self.count) // 8)
-            self.count = np.append(self.count, np.zeros(spare, np.int64))
-            self.first = np.append(self.first, np.full(spare, _NEVER))
 
 
 def build_corpus(folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> Ranked:
@@ -77,7 +74,16 @@ def build_corpus(folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: in
     tally = _write_numbers(folder, source, tokeniser)
     ranked = _ranked(tally, tokeniser, n_vocab)
     if np.count_nonzero(ranked.count) < 2:
-        _refuse(source, tally, ranked)
+        where = source.files[0] if len(source.files) == 1 else source.files[0].parent
+        if tally.total == 0:
+            raise InputError(f"{where} is empty: there is no text in it.")
+        only, times = (
+            shortened(ranked.vocabulary[0]),
+            f"{tally.total:,} times" if tally.total > 1 else "once",
+        )
+        raise InputError(
+            f"{where} leaves nothing to predict: the part to train on is {only}, {times}, and nothing else."
+        )
     for part in PARTS:
         _replace(
             folder / f"{part}.numbers",
@@ -137,13 +143,7 @@ def _ranked(tally: Tally, tokeniser: Tokeniser, n_vocab: int | None) -> Ranked:
     kept = kept[: n_vocab - 1] if cut and n_vocab is not None else kept
     if not (cut or tokeniser.has_unknown or unknown >= 0):
         return Ranked([names[number] for number in kept], count[kept], _ranks(len(names), kept, 0))
-    return _with_unknown(names, count, first, kept)
-
-
-def _with_unknown(
-    names: list[str], count: NDArray[np.int64], first: NDArray[np.int64], kept: NDArray[np.int64]
-) -> Ranked:
-    """All that is not kept is one token, ranked among the kept by its own count."""
+    # All that is not kept is one token, ranked among the kept by its own count.
     rest = np.ones(len(names), bool)
     rest[kept] = False
     key = (-int(count[rest].sum()), int(first[rest].min(initial=_NEVER)))
@@ -168,16 +168,3 @@ def _replace(numbers: Path, ids: Path, ranks: NDArray) -> None:
         while len(block := np.fromfile(read, np.uint32, _BLOCK)):
             ranks[block].tofile(write)
     numbers.unlink()
-
-
-def _refuse(source: Source, tally: Tally, ranked: Ranked) -> None:
-    where = source.files[0] if len(source.files) == 1 else source.files[0].parent
-    if tally.total == 0:
-        raise InputError(f"{where} is empty: there is no text in it.")
-    only, times = (
-        shortened(ranked.vocabulary[0]),
-        f"{tally.total:,} times" if tally.total > 1 else "once",
-    )
-    raise InputError(
-        f"{where} leaves nothing to predict: the part to train on is {only}, {times}, and nothing else."
-    )

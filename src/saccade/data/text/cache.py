@@ -83,7 +83,10 @@ def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[st
     """What is known about the corpus in `folder`, which is made by `make` if it is not there or
     damaged.
     """
-    about = _read_about(folder)
+    try:
+        about = None if damage(folder) else read_json(folder / "about.json", _ABOUT)
+    except (OSError, InputError):
+        about = None
     if about is not None:
         return about
     unusable: list[InputError] = []  # what is wrong with the text: no other folder would help
@@ -110,14 +113,6 @@ def add_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """A file beside a corpus. A folder that cannot be written goes without: it is only a cache."""
     with suppress(InputError), whole_file(path) as file:
         write(file)
-
-
-def _read_about(folder: Path) -> dict[str, Any] | None:
-    """None if the folder is not there or not whole."""
-    try:
-        return None if damage(folder) else read_json(folder / "about.json", _ABOUT)
-    except (OSError, InputError):
-        return None
 
 
 def _file_hash(path: Path) -> bytes:

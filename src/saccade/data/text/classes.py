@@ -40,7 +40,14 @@ def classes_of_corpus(
         raise InputError("`queries` must name at least one token, and none twice.")
     n_next = checked_count("n_next", n_next)
     laws = [
-        _law(corpus, query, nexts, window)
+        counted_context_law(
+            corpus.train,
+            corpus.bigrams,
+            query,
+            window=window,
+            next_tokens=nexts,
+            names=corpus.vocabulary,
+        )
         for query, nexts in _shared_out(corpus, queries, n_next).items()
     ]
     rates = np.concatenate(
@@ -81,17 +88,6 @@ def _shared_out(corpus: Corpus, queries: Sequence[int], n_next: int) -> dict[int
                 f"nothing is left to follow the query {corpus.vocabulary[query]!r}: name fewer queries, or lower `n_next`."
             )
     return nexts
-
-
-def _law(corpus: Corpus, query: int, nexts: list[int], window: int) -> ContextLaw:
-    return counted_context_law(
-        corpus.train,
-        corpus.bigrams,
-        query,
-        window=window,
-        next_tokens=nexts,
-        names=corpus.vocabulary,
-    )
 
 
 def _named(

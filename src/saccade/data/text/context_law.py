@@ -123,18 +123,10 @@ def counted_context_law(
         n_next = min(checked_count("n_next", next_tokens), np.count_nonzero(following))
         next_tokens = np.argsort(-following, kind="stable")[:n_next].tolist()
     chosen = np.array(next_tokens, np.int64)
-    count = _counted(ids, query, chosen, window, len(following))
-    return ContextLaw(
-        query, window, chosen, following[chosen] / following.sum(), count, tuple(names)
-    )
-
-
-def _counted(
-    ids: NDArray, query: int, next_tokens: NDArray[np.int64], window: int, n_vocab: int
-) -> NDArray[np.int64]:
+    n_vocab = len(following)
     row = np.full(n_vocab, -1)
-    row[next_tokens] = np.arange(len(next_tokens))
-    count = np.zeros(len(next_tokens) * n_vocab, np.int64)
+    row[chosen] = np.arange(len(chosen))
+    count = np.zeros(len(chosen) * n_vocab, np.int64)
     for start in range(0, len(ids), _BLOCK):
         places = start + np.flatnonzero(ids[start : start + _BLOCK] == query)
         rows = row[ids[(places + 1) % len(ids)]]
@@ -143,4 +135,11 @@ def _counted(
             count += np.bincount(
                 rows * n_vocab + ids[places - back], minlength=len(count)
             )  # below 0 is the ring's end
-    return count.reshape(len(next_tokens), n_vocab)
+    return ContextLaw(
+        query,
+        window,
+        chosen,
+        following[chosen] / following.sum(),
+        count.reshape(len(chosen), n_vocab),
+        tuple(names),
+    )

@@ -70,24 +70,23 @@ def corpus(
     found = found_source(source, column)
     tokeniser = new_tokeniser(tokenizer, n_vocab)
     home = cache_folder(cache)
-    key = corpus_key(content_hash(found.files), _settings(found, tokeniser, n_vocab))
+    # All that the ids depend on beside the bytes of the files.
+    key = corpus_key(
+        content_hash(found.files),
+        {
+            "format": _FORMAT,
+            "tokenizer": tokeniser.name,
+            "saved": hashlib.blake2b(tokeniser.saved().encode()).hexdigest(),
+            "n_vocab": n_vocab,
+            "column": found.column,
+            "files": [(path.suffix, path.stat().st_size) for path in found.files],
+            "n_train": len(found.train),
+        },
+    )
     about = kept_folder(home / key, lambda folder: _built(folder, found, tokeniser, n_vocab))
     return Corpus(
         name=found.name, hash=key, tokenizer=tokeniser.name, folder=home / key, about=about
     )
-
-
-def _settings(source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> dict[str, Any]:
-    """All that the ids depend on beside the bytes of the files."""
-    return {
-        "format": _FORMAT,
-        "tokenizer": tokeniser.name,
-        "saved": hashlib.blake2b(tokeniser.saved().encode()).hexdigest(),
-        "n_vocab": n_vocab,
-        "column": source.column,
-        "files": [(path.suffix, path.stat().st_size) for path in source.files],
-        "n_train": len(source.train),
-    }
 
 
 def _built(

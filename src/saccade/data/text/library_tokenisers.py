@@ -37,7 +37,11 @@ class Library:
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self.name = name
-        self.tokenizer = _copied(tokenizer)
+        # The user's own tokenizer stays as it is; ours neither cuts nor pads.
+        copy = type(tokenizer).from_str(tokenizer.to_str())
+        copy.no_truncation()
+        copy.no_padding()
+        self.tokenizer = copy
 
     def learn(self, texts: Iterable[str]) -> None:
         pass
@@ -61,11 +65,11 @@ class Library:
     def joined(self, tokens: Sequence[str]) -> str:
         runs = groupby(map(self.tokenizer.token_to_id, tokens), key=lambda number: number is None)
         return "".join(
-            UNKNOWN * len(list(run)) if unknown else self._decoded(run) for unknown, run in runs
+            UNKNOWN * len(list(run))
+            if unknown
+            else self.tokenizer.decode(list(run), skip_special_tokens=False)
+            for unknown, run in runs
         )
-
-    def _decoded(self, numbers: Iterable[int]) -> str:
-        return self.tokenizer.decode(list(numbers), skip_special_tokens=False)
 
     def saved(self) -> str:
         return self.tokenizer.to_str()
@@ -80,7 +84,15 @@ class BytePairs:
 
     def __init__(self, n_vocab: int | None = None, tokenizer: Any = None) -> None:
         self._n_vocab = checked_count("n_vocab", BPE_VOCAB if n_vocab is None else n_vocab, low=257)
-        self._library = Library(_empty_byte_pairs() if tokenizer is None else tokenizer, "bpe")
+        if tokenizer is None:
+            from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+            tokenizer = Tokenizer(models.BPE())
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(
+                add_prefix_space=False, use_regex=False
+            )
+            tokenizer.decoder = decoders.ByteLevel()
+        self._library = Library(tokenizer, "bpe")
         self._forget()
 
     def _forget(self) -> None:
@@ -107,17 +119,16 @@ class BytePairs:
         known = len(self._place)
         stretches = _STRETCH.findall("".join(texts))
         places = np.fromiter(map(self._place.__getitem__, stretches), np.int64, len(stretches))
-        self._encode(list(islice(self._place, known, None)))
+        encodings = self._library.tokenizer.encode_batch_fast(
+            list(islice(self._place, known, None)), add_special_tokens=False
+        )
+        sizes = np.array([len(encoding) for encoding in encodings], np.int64)
+        self._ends = np.append(self._ends, self._ends[-1] + np.cumsum(sizes))
+        new = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32)
+        self._tokens = np.append(self._tokens, new)
         starts, lengths = self._ends[places], np.diff(self._ends)[places]
         before = np.cumsum(lengths) - lengths
         return self._tokens[np.repeat(starts - before, lengths) + np.arange(lengths.sum())]
-
-    def _encode(self, stretches: list[str]) -> None:
-        encodings = self._library.tokenizer.encode_batch_fast(stretches, add_special_tokens=False)
-        lengths = np.array([len(encoding) for encoding in encodings], np.int64)
-        self._ends = np.append(self._ends, self._ends[-1] + np.cumsum(lengths))
-        new = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32)
-        self._tokens = np.append(self._tokens, new)
 
     def names(self) -> list[str]:
         return self._library.names()
@@ -154,23 +165,6 @@ def library_tokeniser(tokenizer: Any) -> Library:
         raise InputError(
             f"{path} cannot be read as a tokenizer: {str(error).splitlines()[0]}."
         ) from None
-
-
-def _copied(tokenizer: Any) -> Any:
-    """The user's own tokenizer stays as it is; ours neither cuts nor pads."""
-    copy = type(tokenizer).from_str(tokenizer.to_str())
-    copy.no_truncation()
-    copy.no_padding()
-    return copy
-
-
-def _empty_byte_pairs() -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
 
 
 def _beginning(texts: Iterable[str], n_characters: int) -> Iterator[str]:

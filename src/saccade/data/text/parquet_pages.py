@@ -51,17 +51,14 @@ def _numbers(file: BinaryIO) -> dict[int, int]:
         if head & 15 == _INT32:
             found[field] = _signed(file)
         else:
-            _skip(file, head & 15)
+            kind = head & 15
+            if kind == _STRUCT:
+                _numbers(file)
+            elif kind in _NUMBERS:
+                _number(file)
+            else:
+                file.seek(_number(file) if kind == _BYTES else _SIZES[kind], 1)
     return found
-
-
-def _skip(file: BinaryIO, kind: int) -> None:
-    if kind == _STRUCT:
-        _numbers(file)
-    elif kind in _NUMBERS:
-        _number(file)
-    else:
-        file.seek(_number(file) if kind == _BYTES else _SIZES[kind], 1)
 
 
 def _signed(file: BinaryIO) -> int:

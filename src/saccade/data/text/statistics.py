@@ -26,7 +26,18 @@ def pairs_of_ring(ids: NDArray, n_vocab: int, kept: Path | None = None) -> spars
     """Counts (token, next_token). They are counted once, then read from the file `kept`."""
     pairs = None if kept is None else _read(kept, n_vocab, len(ids))
     if pairs is None:
-        pairs = _counted(ids, n_vocab)
+        total = sparse.csr_array((n_vocab, n_vocab), dtype=np.int64)
+        for start in range(0, len(ids), _BLOCK):
+            first = np.asarray(ids[start : start + _BLOCK], np.int32)
+            following = np.asarray(ids[start + 1 : start + _BLOCK + 1], np.int32)
+            if len(following) < len(first):
+                following = np.append(following, np.int32(ids[0]))
+            ones = np.ones(len(first), np.int64)
+            total = (
+                total
+                + sparse.coo_array((ones, (first, following)), shape=(n_vocab, n_vocab)).tocsr()
+            )
+        pairs = total
         if kept is not None:
             found = pairs
             add_file(kept, lambda file: sparse.save_npz(file, found, compressed=False))
@@ -44,7 +55,11 @@ def chain_of_pairs(
     table, labels = pairs, list(names[:n_seen])
     if n_seen > n_kept:
         group = np.minimum(np.arange(len(names)), n_kept - 1)
-        table, labels = _grouped(pairs, group), [*names[: n_kept - 1], OTHER]
+        size = int(group.max()) + 1
+        coo = pairs.tocoo()
+        entries = coo.data, (group[coo.row], group[coo.col])
+        table = sparse.coo_array(entries, shape=(size, size)).tocsr()
+        labels = [*names[: n_kept - 1], OTHER]
     dense = table[: len(labels), : len(labels)].toarray()
     order = np.argsort(-dense.sum(axis=1), kind="stable")
     return MarkovChain(
@@ -53,28 +68,6 @@ def chain_of_pairs(
         name=name,
         normalise=True,
     )
-
-
-def _grouped(pairs: sparse.csr_array, group: NDArray[np.intp]) -> sparse.csr_array:
-    size = int(group.max()) + 1
-    coo = pairs.tocoo()
-    return sparse.coo_array(
-        (coo.data, (group[coo.row], group[coo.col])), shape=(size, size)
-    ).tocsr()
-
-
-def _counted(ids: NDArray, n_vocab: int) -> sparse.csr_array:
-    total = sparse.csr_array((n_vocab, n_vocab), dtype=np.int64)
-    for start in range(0, len(ids), _BLOCK):
-        first = np.asarray(ids[start : start + _BLOCK], np.int32)
-        following = np.asarray(ids[start + 1 : start + _BLOCK + 1], np.int32)
-        if len(following) < len(first):
-            following = np.append(following, np.int32(ids[0]))
-        ones = np.ones(len(first), np.int64)
-        total = (
-            total + sparse.coo_array((ones, (first, following)), shape=(n_vocab, n_vocab)).tocsr()
-        )
-    return total
 
 
 def _read(path: Path, n_vocab: int, n_tokens: int) -> sparse.csr_array | None:

@@ -159,7 +159,13 @@ def windows_of_corpus(
     n_context = checked_count("n_context", n_context, high=len(corpus.train) - 2)
     stride = n_context + 2 if stride is None else checked_count("stride", stride)
     starts = np.arange(0, len(corpus.train) - n_context - 1, stride)
-    n_windows = _how_many(n_windows, len(starts))
+    n_there = len(starts)
+    if n_windows is None:
+        n_windows = n_there
+    elif isinstance(n_windows, str) and n_windows == "auto":
+        n_windows = min(_USUAL, n_there)
+    else:
+        n_windows = checked_count("n_windows", n_windows, high=_MOST_WINDOWS)
     first = n_windows * checked_count("sample", sample, low=0)
     if first + n_windows > len(starts):
         before = (
@@ -192,14 +198,6 @@ def windows_of_corpus(
         f"{corpus.name}-windows",
         starts,
     )
-
-
-def _how_many(n_windows: int | Literal["auto"] | None, n_there: int) -> int:
-    if n_windows is None:
-        return n_there
-    if isinstance(n_windows, str) and n_windows == "auto":
-        return min(_USUAL, n_there)
-    return checked_count("n_windows", n_windows, high=_MOST_WINDOWS)
 
 
 def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float64]:

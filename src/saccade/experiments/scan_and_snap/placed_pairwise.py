@@ -117,15 +117,11 @@ class PlacedPairwise(SettledSystem):
         return {name: seen[name] for name in keep}
 
 
-def _attention(parameters: PlacedParameters, joint_prob: Any) -> Array:
-    """Over tokens (class, token), summed over places."""
-    weight = joint_prob * jnp.exp(parameters.position[:, None] + parameters.attention)
-    by_token = weight.sum(axis=1)
-    return by_token / by_token.sum(axis=-1, keepdims=True)
-
-
 def _loss(parameters: PlacedParameters, setting: _Setting) -> Array:
-    attention = _attention(parameters, setting.joint_prob)
+    # Over tokens (class, token), summed over places.
+    weight = setting.joint_prob * jnp.exp(parameters.position[:, None] + parameters.attention)
+    by_token = weight.sum(axis=1)
+    attention = by_token / by_token.sum(axis=-1, keepdims=True)
     feature = attention / jnp.linalg.norm(attention, axis=-1, keepdims=True)
     n_classes = len(feature)
     size = jnp.concatenate([jnp.ones(n_classes), jnp.array([setting.n_unused])])

@@ -163,7 +163,19 @@ class _Run:
 
 def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list[Finding]]:
     """Checkpoints in order, and what can be told without reading them."""
-    paths = _paths(source)
+    if isinstance(source, str | Path):
+        paths = checkpoint_paths(Path(source)) if Path(source).exists() else None
+    elif not is_list_like(source):
+        raise InputError(
+            f"`source` must be a folder, a list of files or the name of a model on the hub; got {shortened(source)}."
+        )
+    else:
+        paths = [Path(part) for part in source]
+        missing = [path for path in paths if not path.exists()]
+        if missing or not paths:
+            raise InputError(
+                f"{missing[0]} is not there." if missing else "`source` lists no checkpoints."
+            )
     if paths is not None and revisions:
         raise InputError(
             f"`revisions` are those of a model on the hub, but {shortened(source)} is a local folder."
@@ -175,38 +187,19 @@ def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list
     if paths is None:
         checkpoints, said = hub_checkpoints(str(source), revisions)
     else:
+        # With their folders if files are called the same in each.
+        names = [path.name for path in paths]
         checkpoints, said = in_order(
-            zip(_names(paths), (partial(Path, path) for path in paths), strict=True)
+            zip(
+                names
+                if len(set(names)) == len(names)
+                else [f"{path.parent.name}/{path.name}" for path in paths],
+                (partial(Path, path) for path in paths),
+                strict=True,
+            )
         )
     left_out = [Finding("left out", [], sentence) for sentence in said]
     return checkpoints, left_out + missing_steps([checkpoint.step for checkpoint in checkpoints])
-
-
-def _names(paths: list[Path]) -> list[str]:
-    """Names of checkpoints; with their folders if files are called the same in each."""
-    names = [path.name for path in paths]
-    return (
-        names
-        if len(set(names)) == len(names)
-        else [f"{path.parent.name}/{path.name}" for path in paths]
-    )
-
-
-def _paths(source: Source) -> list[Path] | None:
-    """Files or folders of single checkpoints; None if there is nothing under this name here."""
-    if isinstance(source, str | Path):
-        return checkpoint_paths(Path(source)) if Path(source).exists() else None
-    if not is_list_like(source):
-        raise InputError(
-            f"`source` must be a folder, a list of files or the name of a model on the hub; got {shortened(source)}."
-        )
-    paths = [Path(part) for part in source]
-    missing = [path for path in paths if not path.exists()]
-    if missing or not paths:
-        raise InputError(
-            f"{missing[0]} is not there." if missing else "`source` lists no checkpoints."
-        )
-    return paths
 
 
 def _completed(run: _Run, found: list[Finding], source: str) -> xr.Dataset:

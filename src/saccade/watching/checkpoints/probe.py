@@ -77,11 +77,10 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
             raise InputError(
                 f"a text was given, but there is no tokenizer in {folder} to read it with."
             )
-        ids = _random_ids(
-            n_vocab,
-            [getattr(of_text, f"{name}_token_id", None) for name in ("pad", "bos", "eos")],
-            ROWS * length,
-        )
+        # Tokens drawn evenly; not those that a model may take for padding or an end.
+        special = [getattr(of_text, f"{name}_token_id", None) for name in ("pad", "bos", "eos")]
+        usable = [token for token in range(n_vocab) if token not in special] or [0]
+        ids = np.random.default_rng(_SEED).choice(usable, ROWS * length)
         sentence = f"no tokenizer was found: the probe is random tokens (seed {_SEED}), among which none is frequent or telling"
     else:
         ids = _token_ids(place, PARAGRAPH if text is None else text, trust_remote_code)
@@ -94,23 +93,13 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
         raise InputError(
             f"the tokenizer of {folder} gives token {ids.max()}, but the model has only {n_vocab} tokens."
         )
-    rows = torch.as_tensor(_rows(ids, length))
+    length = min(length, len(ids))
+    n_rows = min(ROWS, len(ids) // length)
+    rows = torch.as_tensor(ids[: n_rows * length].reshape(n_rows, length))
     batch = {"input_ids": rows} | (
         {"decoder_input_ids": rows} if getattr(config, "is_encoder_decoder", False) else {}
     )
     return TextProbe(batch, ids, f"{sentence}; {rows.shape[0]} rows of {rows.shape[1]} tokens.")
-
-
-def _random_ids(n_vocab: int, special: list[Any], size: int) -> np.ndarray:
-    """Tokens drawn evenly; not those that a model may take for padding or an end."""
-    usable = [token for token in range(n_vocab) if token not in special] or [0]
-    return np.random.default_rng(_SEED).choice(usable, size)
-
-
-def _rows(ids: np.ndarray, length: int) -> np.ndarray:
-    length = min(length, len(ids))
-    n_rows = min(ROWS, len(ids) // length)
-    return ids[: n_rows * length].reshape(n_rows, length)
 
 
 def _token_ids(folder: Path, text: str, trust_remote_code: bool) -> np.ndarray:

@@ -52,7 +52,15 @@ def read_tensors(path: Path) -> Tensors:
     files = weight_files(path) if path.is_dir() else [path]
     if not files:
         raise UnreadableError(f"{path.name} was left out: it holds no weights.")
-    _check_listed(files)
+    # Files whose folder lists their checksums are what was written.
+    for each in files:
+        try:
+            written = listed(each.parent).get(each.name)
+            changed = written is not None and file_hash(each) != written
+        except (OSError, InputError):  # no list, or one that is not ours
+            continue
+        if changed:
+            raise UnreadableError(f"{_shown(each)} was left out: it is not what was written.")
     # torch.compile puts a name of its own between others.
     tensors = {
         name.replace("_orig_mod.", ""): tensor
@@ -65,18 +73,6 @@ def read_tensors(path: Path) -> Tensors:
                 f"{path.name} was left out: its tensor {name} holds values that are not numbers (NaN)."
             )
     return tensors
-
-
-def _check_listed(files: list[Path]) -> None:
-    """Files whose folder lists their checksums are what was written."""
-    for file in files:
-        try:
-            written = listed(file.parent).get(file.name)
-            changed = written is not None and file_hash(file) != written
-        except (OSError, InputError):  # no list, or one that is not ours
-            continue
-        if changed:
-            raise UnreadableError(f"{_shown(file)} was left out: it is not what was written.")
 
 
 def _read(file: Path) -> Tensors:
