@@ -109,12 +109,6 @@ def test_blocks_are_as_high_as_the_fullest_class_of_any_step():
     assert rows_needed(draws, 3) == max((row == n).sum() for row in draws.classes for n in range(3))
 
 
-def test_blocks_as_high_as_needed_hold_every_context():
-    draws = draw(TASK, BLOCKS, 0, range(13), BATCH, CONTEXT)
-    _, weight, _ = arrange(draws, rows_needed(draws, 3), MODEL, BLOCKS, CONTEXT, "float64")
-    assert np.array_equal((weight > 0).sum(axis=(1, 2)), np.full(13, BATCH))
-
-
 def test_every_context_stands_in_the_block_of_its_class_and_fillers_weigh_nothing():
     draws = draw(TASK, BLOCKS, 0, range(13), BATCH, CONTEXT)
     counts, weight, _ = arrange(draws, N_ROWS, MODEL, BLOCKS, CONTEXT, "float64")

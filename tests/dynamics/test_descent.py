@@ -144,22 +144,6 @@ def test_longer_contexts_approach_the_infinite_one_like_one_over_the_root():
     assert slope == pytest.approx(-0.5, abs=0.15)
 
 
-def test_frequent_distinct_tokens_gain_attention_faster_than_rare_ones():
-    task = SequenceClasses.syn_small()
-    record = train(
-        task,
-        steps=100,
-        batch=math.inf,
-        context=math.inf,
-        save=[100],
-        keep=("attention_logits",),
-        dtype="float64",
-    )
-    for n in range(task.n_classes):
-        gained = record.attention_logits.values[0, 0, n, task.distinct[n]]
-        assert (np.diff(gained[np.argsort(task.token_prob[n, task.distinct[n]])]) > 0).all()
-
-
 def test_every_record_says_which_dynamics_made_it():
     record = train(SequenceClasses.syn_small(), steps=1)
     assert record.attrs["dynamics"] == "A: mini-batch training"

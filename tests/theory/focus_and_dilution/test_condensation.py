@@ -8,7 +8,6 @@ import pytest
 from saccade.theory.focus_and_dilution import (
     alignment,
     centred_stationary,
-    composite_gradients,
     condensation_drive,
     condensation_rate,
     condensation_slope,
@@ -22,23 +21,6 @@ from .chains import CHAINS, PAPER_LAW, ZIPF, lazy, random_weights
 from .numeric import weight_flow
 
 chains = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
-
-
-@chains
-def test_the_only_force_at_the_origin_is_the_law_times_its_excess(chain):
-    n_vocab = len(chain["stationary"])
-    gradients = composite_gradients(*random_weights(n_vocab=n_vocab, scale=0.0), **chain)
-    np.testing.assert_allclose(
-        -gradients.decoder, condensation_drive(stationary=chain["stationary"]), atol=1e-16
-    )
-    assert not gradients.attention_logits.any()
-
-
-@chains
-def test_rate_is_the_first_singular_value_of_the_drive(chain):
-    values = np.linalg.svd(condensation_drive(stationary=chain["stationary"]), compute_uv=False)
-    assert condensation_rate(stationary=chain["stationary"]) == pytest.approx(values[0], rel=1e-14)
-    assert values[1] < 1e-16
 
 
 @pytest.mark.parametrize(("law", "rate"), [(PAPER_LAW, 0.45950), (ZIPF, 0.14256)])

@@ -88,15 +88,6 @@ def test_distinct_tokens_gain_in_proportion_to_their_squared_feature(token_prob)
     assert np.all(velocity[distinct] > 0)
 
 
-def test_frequent_distinct_tokens_gain_attention_faster_than_rare_ones(token_prob):
-    feature = normalised_feature(token_prob)
-    drive = class_drive(class_overlap(feature), coefficients(feature))
-    for n in range(3):
-        own = np.flatnonzero(distinct_tokens(token_prob)[n])
-        gained = distinct_token_dot(feature, drive, lr_attention=1.0)[n, own]
-        np.testing.assert_array_equal(np.argsort(gained), np.argsort(token_prob[n, own]))
-
-
 @pytest.mark.parametrize("query", [[50, 50, 50], [50, 51, 50], [50, 51, 52]])
 def test_the_only_common_token_loses_through_every_class_of_its_query(token_prob, query):
     feature = normalised_feature(token_prob)
