@@ -37,6 +37,20 @@ _ALSO = {
 }  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
     "identity.py": ("tests/sweeps/test_identity.py",),
+    **dict.fromkeys(
+        (
+            "theory/focus_and_dilution/expansion.py",
+            "theory/focus_and_dilution/focus.py",
+            "theory/joma/laws.py",
+            "theory/scan_and_snap/clock.py",
+            "theory/scan_and_snap/concentration.py",
+            "theory/scan_and_snap/decoder.py",
+            "theory/scan_and_snap/embedded_terms.py",
+            "theory/scan_and_snap/features.py",
+            "theory/scan_and_snap/snapping.py",
+        ),
+        ("tests/experiments/test_answers.py",),  # formulas
+    ),
     "model/attention_tree.py": ("tests/experiments/test_joma.py",),
     "model/attention_classifier.py": ("tests/theory/rank_collapse/test_closed_forms.py",),
     "model/joint_layer.py": ("tests/experiments/test_joma.py",),

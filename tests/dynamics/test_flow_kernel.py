@@ -13,8 +13,7 @@ import pytest
 
 from saccade import flow
 from saccade.data.markov import MarkovChain
-from saccade.model import flow_kernel
-from saccade.model import embedded
+from saccade.model import embedded, flow_kernel
 from saccade.model.embedded import Embedded, invariants, weights_of
 
 CHAIN = MarkovChain.zipf(5, stay=0.4)

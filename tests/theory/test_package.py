@@ -55,7 +55,7 @@ def test_every_argument_has_its_letter_in_the_notation_or_in_a_docstring(theory,
 def test_docstring_cites_a_known_reference_or_says_where_it_is_derived(theory, function):
     text = inspect.getdoc(function)
     keys = re.findall(r"\[(\w+\d{4}),", text)
-    derived = "[derived, " in text or re.search(r"\bOurs\b", text)
+    derived = "[derived," in text or re.search(r"\bOurs\b", text)
     assert keys or derived or function.__name__ in WITHOUT_SOURCE
     assert all(f"{{{key}," in BIBLIOGRAPHY for key in keys)
 

@@ -52,23 +52,6 @@ def test_linear_weights_solve_the_linear_flow(chain, lr_decoder):
     np.testing.assert_allclose(now.projection[0], projection_0, rtol=1e-14)
 
 
-def test_distance_to_the_flow_is_cubic_in_the_start():
-    chain, gaps = lazy(ZIPF, 0.5), []
-    time = 3 / condensation_rate(stationary=ZIPF)
-    for scale in (1e-2, 1e-3):
-        weights = random_weights(n_vocab=6, scale=scale)
-        linear = linear_weights(time, weights[0], weights[3], stationary=ZIPF)
-        W0, WQ, _, W1 = weight_flow(weights, [time], **chain)[0]
-        gaps.append(
-            np.hypot(np.linalg.norm(W0 - linear.embedding), np.linalg.norm(W1 - linear.projection))
-        )
-        assert (
-            np.linalg.norm(WQ - weights[1]) < np.linalg.norm(WQ) * 10 * scale**2
-        )  # attention stands still, to third order
-    order = np.log10(gaps[0] / gaps[1])
-    assert order == pytest.approx(3, abs=0.05)  # the lemma asks for 2 or more
-
-
 def test_embedding_and_projection_condense_to_the_predicted_directions():
     weights = random_weights(n_vocab=6, scale=1e-4)
     alpha = condensed_direction(weights[0], weights[3], stationary=ZIPF)

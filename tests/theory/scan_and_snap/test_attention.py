@@ -5,7 +5,6 @@ simulation.
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.special import softmax
 
 from saccade.theory.scan_and_snap import (
     attention_logits_dot,
@@ -151,34 +150,3 @@ def test_symmetry_between_classes_survives_the_flow():
     assert np.ptp(matched, axis=0).max() < 1e-12
     assert np.all(np.diff(z[[7, 8, 9]]) < 0)
     assert z[10:22, -1].min() > 0.01
-
-
-def test_batch_one_descent_follows_lemma_4_with_one_over_classes_and_not_without(token_prob):
-    n_classes, lr_decoder, lr_attention, n_rounds = 3, 0.5, 0.005, 500
-    decoder, z, target = np.zeros((N_VOCAB, N_VOCAB)), np.zeros(N_VOCAB), np.eye(n_classes, N_VOCAB)
-    for _ in range(n_rounds):
-        for n in range(n_classes):
-            feature = normalised_feature(limit_attention(token_prob, np.tile(z, (n_classes, 1))))
-            error = target[n] - softmax(feature[n] @ decoder)
-            g, f = decoder @ error, feature[n]
-            z = z + lr_attention * f * (g - f * (f @ g))
-            decoder += lr_decoder * np.outer(
-                np.linalg.solve(feature @ feature.T, feature)[n], error
-            )
-
-    def final(per_step):
-        def velocity(t, z):
-            feature = normalised_feature(limit_attention(token_prob, np.tile(z, (n_classes, 1))))
-            gamma = float(speed(t, n_vocab=N_VOCAB, n_classes=n_classes, lr_decoder=lr_decoder))
-            other = coefficients(feature)
-            return attention_logits_dot(
-                feature, other, [50] * 3, speed=gamma, lr_attention=lr_attention, per_step=per_step
-            )[0]
-
-        return solve_ivp(
-            velocity, (0, n_rounds * n_classes), np.zeros(N_VOCAB), rtol=1e-8, atol=1e-12
-        ).y[:, -1]
-
-    moved = token_prob.any(axis=0)
-    np.testing.assert_allclose(final(True)[moved], z[moved], rtol=0.1)
-    assert final(False)[0] / z[0] == pytest.approx(3, rel=0.2)
