@@ -367,14 +367,6 @@ def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
     assert float(recorder.record.moved.isel(time=3).max()) > 0
 
 
-def test_packed_documents_have_their_own_first_token():
-    from saccade.observe.probe import Probe
-
-    positions = torch.tensor([[0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 4]] * zoo.BATCH)
-    tokens = Probe({"input_ids": zoo.ids(), "position_ids": positions}).tokens(None)
-    assert tokens.document_start[0].tolist() == [0, 0, 0, 0, 4, 4, 6, 6, 6, 6, 6]
-
-
 class Variant(nn.Module):
     """One layer of attention written in a way of its own; `way` makes what is read from scores and
     values.
@@ -387,16 +379,6 @@ class Variant(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
         return self.way(heads @ heads.mT, heads)
-
-
-def test_what_changes_the_weights_after_the_softmax_is_refused():
-    masked = Variant(
-        lambda scores, v: (
-            scores.softmax(-1).masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), 0.0) @ v
-        )
-    )
-    with pytest.raises(UnfaithfulError, match="differs"), saccade.watch(masked, zoo.ids()):
-        pass
 
 
 def test_axes_of_an_einsum_are_read_from_its_equation():
@@ -435,31 +417,6 @@ def test_weights_that_a_pass_renormalises_are_put_back():
     with saccade.watch(model, zoo.ids()) as recorder:
         recorder.observe(0)
     assert torch.equal(model.embedding.weight, before)
-
-
-class HiddenAttention(nn.Module):
-    """Seen by its name alone."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        scores = torch.exp(x @ x.mT)
-        return scores / scores.sum(-1, keepdim=True) @ x
-
-
-class Partly(zoo.HandWritten):
-    def __init__(self) -> None:
-        super().__init__("fused")
-        self.hidden = HiddenAttention()
-
-    def forward(self, tokens, mask=None):
-        return self.hidden(super().forward(tokens, mask))
-
-
-def test_a_module_called_attention_in_which_nothing_is_seen_is_named():
-    with (
-        saccade.watch(Partly(), zoo.ids()) as recorder,
-        pytest.warns(UserWarning, match="HiddenAttention"),
-    ):
-        recorder.observe(0)
 
 
 class WithFirstToken(zoo.HandWritten):

@@ -64,15 +64,12 @@ def test_lemma_4_is_the_exact_gradient_of_the_decoder_of_theorem_5():
         ).attention_logits_dot
         for n in range(5)
     )
-    predicted = attention_logits_dot(
-        feature,
-        coefficients(feature),
-        query,
-        speed=float(speed_at_height(height, n_vocab=N_VOCAB)),
-        lr_attention=0.7,
-        per_step=False,
-    )
-    np.testing.assert_allclose(predicted, exact[query], atol=1e-13)
+    clock = {"speed": float(speed_at_height(height, n_vocab=N_VOCAB)), "lr_attention": 0.7}
+    for per_step, share in ((False, 1), (True, 1 / 5)):  # a step draws one of the five classes
+        predicted = attention_logits_dot(
+            feature, coefficients(feature), query, per_step=per_step, **clock
+        )
+        np.testing.assert_allclose(predicted, share * exact[query], atol=1e-13)
     assert np.abs(exact).max() > 1e-3
 
 

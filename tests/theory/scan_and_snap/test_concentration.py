@@ -18,7 +18,6 @@ from saccade.theory.scan_and_snap import (
     frequency_bound,
     height_deviation_bound,
     height_ratio_bound,
-    limit_attention,
     modified_decoder_dot,
     snap_time,
 )
@@ -51,33 +50,6 @@ def test_the_relative_height_bound_of_two_classes_can_be_made_root_two_tighter_a
         return 2 * binom.sf(np.ceil(n_steps / 2 * (1 + bound)) - 1, n_steps, 0.5)
 
     assert exceeded(1 / np.sqrt(2)) <= failure_prob < exceeded(0.99 / np.sqrt(2))
-
-
-def test_attention_approaches_its_limit_as_one_over_the_root_of_the_context():
-    rng = np.random.default_rng(1)
-    prob, logits = rng.dirichlet(np.ones(20)), rng.normal(size=20)
-    limit, lengths = limit_attention(prob, logits), 2 ** np.arange(4, 15, 2)
-    error = [
-        np.abs(
-            limit_attention(rng.multinomial(n, prob, size=200), np.tile(logits, (200, 1))) - limit
-        )
-        .max(axis=1)
-        .mean()
-        for n in lengths
-    ]
-    assert np.polyfit(np.log(lengths), np.log(error), 1)[0] == pytest.approx(-0.5, abs=0.05)
-    assert error[0] / error[-1] == pytest.approx(
-        0.198 / 0.0060, rel=0.25
-    )  # the published series, same spread of lengths
-
-
-def test_draws_of_a_class_stay_within_hoeffding():
-    rng = np.random.default_rng(2)
-    n_steps, n_classes, failure_prob = 400, 7, 0.05
-    draws = rng.binomial(n_steps, 1 / n_classes, size=4000)
-    bound = draw_count_bound(n_steps, failure_prob=failure_prob)
-    assert (np.abs(draws - np.ceil(n_steps / n_classes)) > bound).mean() <= failure_prob
-    assert bound < np.sqrt(n_steps * np.log(2 / failure_prob))
 
 
 def test_looser_bound_on_draws_needs_about_twelve():
