@@ -105,3 +105,10 @@ def test_decoder_after_random_draws_is_the_one_of_theorem_5():
     np.testing.assert_allclose(decoder, decoder_from_heights(feature, height), atol=1e-11)
     error = np.eye(3, 23) - softmax(feature @ decoder, axis=1)
     np.testing.assert_allclose(np.diag(error), class_error(height, n_vocab=23), atol=1e-12)
+
+
+def test_error_deviation_bound_is_early_then_late():
+    early, late = np.round(snap_time(**case) * np.array([0.5, 2.0]))
+    spread = draw_spread(np.array([early, late]), failure_prob=0.1)
+    bound = error_deviation_bound(np.array([early, late]), **case, failure_prob=0.1)
+    np.testing.assert_allclose(bound, [0.4 * spread[0] / 3, spread[1] / np.ceil(late / 5)])
