@@ -11,6 +11,7 @@ from saccade.theory.scan_and_snap import (
     growth_exponent,
     growth_factor_bounds,
     late_growth_bound,
+    late_growth_time,
     overlap_constant,
     scan_time,
     snap_time,
@@ -101,3 +102,15 @@ def test_scanning_bound_on_the_growth_factor_is_the_power_law_of_the_paper():
     assert growth_factor_bounds(bound, initial_feature=feature).lower == pytest.approx(
         printed, rel=1e-8
     )
+
+
+def test_very_late_form_starts_where_its_logarithm_matches_the_constant():
+    case = {
+        "n_vocab": 10**6,
+        "n_classes": 3,
+        "lr_decoder": 2.0,
+        "lr_attention": 0.01,
+        "overlap_constant": 0.7,
+    }
+    t = late_growth_time(**case)
+    assert late_growth_bound(t, **case) == pytest.approx(0.25 * np.log(2), rel=1e-5)
