@@ -515,7 +515,7 @@ def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are
 
 
 def test_a_process_that_does_not_look_keeps_no_losses(monkeypatch):
-    monkeypatch.setattr("saccade.observe.recorder._is_distributed", lambda: True)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
         for step in range(20):
