@@ -110,12 +110,6 @@ def test_blocks_are_as_high_as_the_fullest_class_of_any_step():
     assert rows_needed(draws, 3) == max((row == n).sum() for row in draws.classes for n in range(3))
 
 
-def test_blocks_as_high_as_needed_hold_every_context():
-    draws = draw(TASK, BLOCKS, 0, range(13), BATCH, CONTEXT)
-    _, weight, _ = arrange(draws, rows_needed(draws, 3), MODEL, BLOCKS, CONTEXT, "float64")
-    assert np.array_equal((weight > 0).sum(axis=(1, 2)), np.full(13, BATCH))
-
-
 def test_every_context_stands_in_the_block_of_its_class_and_fillers_weigh_nothing():
     draws = draw(TASK, BLOCKS, 0, range(13), BATCH, CONTEXT)
     counts, weight, _ = arrange(draws, N_ROWS, MODEL, BLOCKS, CONTEXT, "float64")
@@ -219,15 +213,11 @@ def test_listed_steps_are_taken_in_order_and_once():
         ),
         ([], r"`save` must name steps from 0 to 13 \(the run's length\), at least one; got \[\]"),
         ([0, 14], "`save` must name steps from 0 to 13"),
-        ([-1], "`save` must name steps from 0 to 13"),
         ([0.5], "`save` must be 'log', 'linear' or a list of whole steps"),
         ([math.nan], "`save` must be 'log', 'linear' or a list of whole steps"),
-        ([math.inf], "`save` must"),
         ([1e300], "`save` must"),
         (["first"], "`save` must be 'log', 'linear' or a list of whole steps"),
-        ({}, "`save` must be 'log', 'linear' or a list of whole steps"),
         (None, "`save` must"),
-        (14, "`save` must"),
         (math.inf, "`save` must"),
     ],
 )
@@ -248,15 +238,12 @@ def test_a_count_of_seeds_stands_for_the_first_ones():
     ("seeds", "sentence"),
     [
         (0, "`seeds` must be a count of at least 1, or a list of seeds; got 0"),
-        (-1, "`seeds` must be a count of at least 1"),
         (1.5, "`seeds` must be a count of at least 1"),
         (True, "`seeds` must be a count of at least 1"),
-        ("ten", "`seeds` must be a count of at least 1"),
         (None, "`seeds` must be a count of at least 1"),
         ([], "`seeds` must be a count of at least 1"),
         ([0, -1], r"`seeds` must be whole numbers from 0 to 2\*\*63 - 1; got -1"),
         ([0, 2**63], r"`seeds` must be whole numbers from 0 to 2\*\*63 - 1"),
-        ([0, 0.5], "`seeds` must be whole numbers"),
         ([0, True], "`seeds` must be whole numbers"),
         ([3, 3], "`seeds` must not name the same seed twice"),
         (10**18, "`seeds` must"),

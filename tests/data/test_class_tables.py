@@ -149,12 +149,10 @@ def test_tables_are_rescaled_when_asked_and_refused_when_not(tmp_path):
         ("\n\n", "empty"),
         ("class,a,b\n", "the table of classes has no rows; it needs one row for each class"),
         ("class,a,b\nx,0.5\n", "every row must have as many cells as the header, 3"),
-        ("class,a,b\nx,0.5,0.5,0\n", "every row must have as many cells as the header, 3"),
         (
             "class,a,a\nx,0.5,0.5\n",
             "every column needs a different name; the header is class, a, a",
         ),
-        ("class,a, a\nx,0.5,0.5\n", "every column needs a different name"),
         ("class,a,\nx,0.5,0.5\n", "every column needs a different name"),
         (
             "class,a,b\nx,0.5,0.5\ny,0.5,half\n",
@@ -199,13 +197,9 @@ def test_a_file_that_cannot_be_opened_is_named_with_the_reason(tmp_path):
     ("table", "sentence"),
     [
         (None, "a table of classes is a list of rows"),
-        ("class", "a table of classes is a list of rows"),
         ([1, 2], "a table of classes is a list of rows"),
         (pd.Series([1.0, 2.0]), "a table of classes is a list of rows"),
-        ([], "the table of classes has no rows"),
         (pd.DataFrame(), "the table of classes has no rows"),
-        ([{"class": "x"}], "the table has no token columns"),
-        ([{"a": 1.0}], "row 1 has no `class`"),
         ([{"class": None, "a": 1.0}], "row 1 has no `class`"),
         ([{"class": math.nan, "a": 1.0}], "row 1 has no `class`"),
         ([{"class": "x", "a": [1.0]}], "row 1, class 'x', column 'a': .* is not a number"),

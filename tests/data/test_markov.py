@@ -85,12 +85,6 @@ def test_the_law_of_a_table_of_several_blocks_is_the_solution_of_the_linear_syst
     np.testing.assert_allclose(chain.stationary, np.linalg.solve(system, np.eye(n)[-1]), rtol=1e-11)
 
 
-def test_a_ring_has_the_uniform_law_although_it_never_settles():
-    assert MarkovChain(np.roll(np.eye(7), 1, axis=1)).stationary == pytest.approx(
-        np.full(7, 1 / 7), rel=EPS
-    )
-
-
 @given(law=laws(), stay=st.floats(-0.5, 1, exclude_max=True))
 @example(law=np.array([0.5, 0.5]), stay=-1.0)
 @example(law=np.array([1 - 1e-9, 1e-9]), stay=1 - 1e-12)
@@ -196,22 +190,6 @@ def test_the_entropy_rate_is_the_entropy_of_two_tokens_less_that_of_one(table):
     assert chain.entropy_rate <= chain.unigram_loss + 1e-14
 
 
-def test_without_memory_knowing_the_last_token_does_not_help():
-    chain = MarkovChain.lazy(LAW, stay=0)
-    assert chain.entropy_rate == pytest.approx(chain.unigram_loss, rel=1e-15)
-    assert MarkovChain(np.roll(np.eye(5), 1, axis=1)).optimal_loss == 0
-
-
-@given(guess=st.lists(st.lists(CELLS, min_size=5, max_size=5), min_size=5, max_size=5))
-def test_no_guess_of_the_next_token_from_the_last_beats_the_optimal_loss(guess):
-    chain = MarkovChain.random(LAW, 7)
-    model = np.array(guess) / np.sum(guess, axis=1, keepdims=True)
-    assert (
-        -(chain.stationary[:, None] * chain.transition * np.log(model)).sum()
-        >= chain.optimal_loss - 1e-14
-    )
-
-
 def by_searching_each_row(
     chain: MarkovChain, n_sequences: int, length: int, rng: np.random.Generator
 ) -> np.ndarray:
@@ -237,28 +215,6 @@ def test_samples_are_those_of_searching_the_cumulated_row_of_each_token(n_vocab)
     assert np.array_equal(
         drawn, by_searching_each_row(chain, 17, 29, np.random.default_rng(n_vocab))
     )
-
-
-def pair_excess(tokens: np.ndarray, transition: np.ndarray) -> float:
-    """Chi-square of the pairs against the table, in standard deviations above its mean, given how
-    often each token comes.
-    """
-    n = len(transition)
-    pairs = np.bincount((tokens[:, :-1] * n + tokens[:, 1:]).ravel(), minlength=n * n).reshape(n, n)
-    expected = pairs.sum(axis=1, keepdims=True) * transition
-    freedom = n * (n - 1)
-    return (((pairs - expected) ** 2 / expected).sum() - freedom) / np.sqrt(2 * freedom)
-
-
-def test_samples_start_at_any_token_alike_and_follow_the_table():
-    chain = MarkovChain.random(LAW, 2)
-    tokens = chain.sample(20_000, 23, np.random.default_rng(11))
-    assert tokens.shape == (20_000, 23)
-    assert stats.chisquare(np.bincount(tokens[:, 0], minlength=5)).pvalue > 1e-3
-    assert abs(pair_excess(tokens, chain.transition)) < 4
-    assert (
-        pair_excess(tokens, MarkovChain.random(LAW, 3).transition) > 100
-    )  # another table with the same law is told apart
 
 
 class Largest(np.random.Generator):

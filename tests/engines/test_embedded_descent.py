@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-import saccade
 from saccade.data.markov import MarkovChain
 from saccade.engines import embedded_descent
 from saccade.engines.randomness import Purpose, generator
@@ -124,11 +123,6 @@ def test_a_run_that_diverges_says_when_and_leaves_the_others_alone():
     assert np.isfinite(record.loss.values[0, 0])
     assert np.isnan(record.loss.values[0, -1])
     assert np.isnan(record.attention.values[0, -1]).all()
-
-
-def test_the_public_name_trains_a_chain():
-    record = saccade.train(CHAIN, **SMALL)
-    assert record.attrs["dynamics"] == "A: mini-batch training, embedded model"
 
 
 @pytest.mark.parametrize(

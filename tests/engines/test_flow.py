@@ -6,18 +6,15 @@ from __future__ import annotations
 
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
 from saccade import flow, reduced_flow, train
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
-from saccade.models.pairwise import Pairwise, Parameters, Rows, forward, gradients
+from saccade.models.pairwise import Pairwise
 
 
 def one_query_task(
@@ -100,42 +97,6 @@ def test_late_in_the_flow_the_loss_falls_like_one_over_time():
     late = record.sel(time=slice(1e12, 1e16))
     slope = np.polyfit(np.log(late.time), np.log(late.loss), 1)[0]
     assert slope == pytest.approx(-1, abs=0.01)
-
-
-def test_in_logarithmic_time_the_flow_is_not_stiff():
-    """The claim of flow.py: eigenvalues of the Jacobian in log time stay between about -10 and 0.5."""
-    task, model = one_query_task(), Pairwise()
-    blocks = model.blocks(task)
-    counts, weight = model.population(blocks), task.class_weight[:, None]
-    record = flow(task, keep=KEPT, n_times=30)
-    columns = np.append(
-        blocks.columns[:-1], 0
-    )  # token 0 is never predicted: it stands for the rest
-
-    def state_at(i: int) -> Parameters:
-        decoder, z = record.decoder.values[i][:, columns], record.attention_logits.values[i]
-        return Parameters(
-            Rows(decoder[blocks.shared], decoder[blocks.own]),
-            Rows(z[:, blocks.shared], z[0, blocks.own]),
-        )
-
-    with jax.enable_x64(True):
-        unravel = ravel_pytree(jax.tree.map(jnp.asarray, state_at(0)))[1]
-
-        def velocity(y: jax.Array) -> jax.Array:
-            state = unravel(y)
-            return ravel_pytree(
-                gradients(forward(state, counts, model, blocks), state, weight, model, blocks)
-            )[0]
-
-        jacobian = jax.jit(jax.jacfwd(velocity))
-        for i in range(31):
-            eigenvalues = (1 + float(record.time[i])) * np.linalg.eigvals(
-                jacobian(ravel_pytree(state_at(i))[0])
-            )
-            assert eigenvalues.real.min() > -20
-            assert eigenvalues.real.max() < 1
-            assert np.abs(eigenvalues.imag).max() < 1
 
 
 def dense_reduced_flow(

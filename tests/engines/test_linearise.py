@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.engines.linearise import critical_point, is_symmetric, jacobian, spectrum, speed
+from saccade.engines.linearise import critical_point, is_symmetric, jacobian, spectrum
 from saccade.errors import InputError
 from saccade.models import embedded
 from saccade.models.embedded import Setting, Weights, weights_of
@@ -152,10 +152,6 @@ def test_the_plateau_of_a_flow_leads_to_the_unigram_point(chain):
     )
     with jax.enable_x64(True):
         assert abs(float(embedded.loss(found.state, setting_of(chain))) - chain.unigram_loss) < 1e-9
-
-
-def test_the_closed_form_unigram_point_is_critical(chain):
-    assert speed(embedded.velocity, unigram(chain), setting_of(chain)) < 1e-14
 
 
 @pytest.mark.parametrize("lr_attention", [1.0, 3.0])

@@ -167,16 +167,6 @@ def test_a_killed_run_goes_on_to_the_same_bits(changes, tmp_path):
     assert resumed["stop_reason"] == "finished"
 
 
-def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
-    whole, bits = trained()
-    trained(checkpoints=tmp_path, steps=6)
-    resumed, again = trained(checkpoints=tmp_path)
-    assert min(again) == 6
-    assert same_bits(again[STEPS], bits[STEPS])
-    both = np.intersect1d(resumed["time"], whole["time"])
-    np.testing.assert_array_equal(resumed["loss"].sel(time=both), whole["loss"].sel(time=both))
-
-
 def test_a_finished_run_is_read_not_trained_again(tmp_path):
     first, _ = trained(checkpoints=tmp_path)
     again, seen = trained(checkpoints=tmp_path)

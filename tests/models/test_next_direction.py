@@ -4,7 +4,6 @@ velocity itself.
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,7 +12,7 @@ from saccade.engines.linearise import critical_point, spectrum
 from saccade.errors import InputError
 from saccade.models import embedded, rank_one
 from saccade.models.embedded import Setting, Weights
-from saccade.models.next_direction import composite_gradient, next_direction, opening_matrix
+from saccade.models.next_direction import composite_gradient, next_direction
 from saccade.theories import focus_and_dilution as theory
 
 WIDTH, KEY_WIDTH = 5, 3
@@ -67,39 +66,6 @@ def test_rate_and_patterns_agree_with_the_theory(chain, phi_scale, lr_decoder, l
         np.testing.assert_allclose(getattr(found, name), sign * getattr(closed, name), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("phi_scale", "lr_decoder", "lr_attention"), [(1.0, 1.0, 1.0), (0.6, 2.0, 5.0)]
-)
-def test_the_predicted_direction_moves_along_itself_at_the_predicted_rate(
-    chain, phi_scale, lr_decoder, lr_attention
-):
-    setting, weights, tiny = (
-        setting_of(chain, phi_scale, lr_decoder, lr_attention),
-        random_weights(chain, rank=2),
-        1e-7,
-    )
-    found = next_direction(weights, setting)
-    fresh = np.eye(WIDTH)[3]
-    moved = Weights(
-        weights.embedding + tiny * np.outer(found.embedding, fresh),
-        weights.query + tiny * np.outer(fresh, found.query),
-        weights.key + tiny * np.outer(fresh, found.key),
-        weights.projection + tiny * np.outer(fresh, found.projection),
-    )
-    with jax.enable_x64(True):
-        velocity = jax.tree.map(np.asarray, embedded.velocity(moved, setting))
-    along = (
-        velocity.embedding @ fresh,
-        fresh @ velocity.projection,
-        fresh @ velocity.query,
-        fresh @ velocity.key,
-    )
-    for component, pattern in zip(
-        along, (found.embedding, found.projection, found.query, found.key)
-    ):
-        np.testing.assert_allclose(component, tiny * found.rate * pattern, atol=1e-13)
-
-
 @pytest.mark.parametrize(("logit_scale", "lr_attention"), [(1.0, 1.0), (1.5, 2.0)])
 def test_every_unused_direction_grows_at_that_rate_at_a_rank_one_critical_point(
     chain, logit_scale, lr_attention
@@ -117,17 +83,6 @@ def test_every_unused_direction_grows_at_that_rate_at_a_rank_one_critical_point(
     weights = Weights(np.outer(gamma, first), query * across, key * across, np.outer(first, beta))
     fastest = spectrum(embedded.velocity, weights, setting).eigenvalues[: WIDTH - 1]
     np.testing.assert_allclose(fastest.real, next_direction(weights, setting).rate, rtol=1e-9)
-
-
-def test_condensation_is_the_same_rule_at_the_origin(chain):
-    origin = Weights(*(np.zeros_like(matrix) for matrix in random_weights(chain)))
-    n = chain.n_vocab
-    drive = theory.condensation_drive(stationary=chain.stationary)
-    np.testing.assert_allclose(opening_matrix(origin, setting_of(chain))[:, :n], -drive, atol=1e-16)
-    found = next_direction(origin, setting_of(chain, lr_decoder=2.0))
-    assert found.rate == pytest.approx(
-        theory.condensation_rate(stationary=chain.stationary, lr_decoder=2.0), rel=1e-12
-    )
 
 
 def test_an_embedding_that_does_not_move_opens_nothing(chain):

@@ -180,31 +180,6 @@ def test_a_label_names_a_run_on_pages_and_a_run_is_loaded_by_its_folder(tmp_path
     assert saccade.timeline(saccade.load_record(tmp_path / "run-2")).layers
 
 
-def test_a_mask_of_minus_a_hundred_hides_keys_and_a_bias_by_distance_does_not():
-    class Shifted(nn.Module):
-        def __init__(self, bias) -> None:
-            super().__init__()
-            self.inner, self.bias = TwoTexts(), bias
-
-        def forward(self, tokens):
-            x = self.inner.table(tokens)
-            return self.inner.attend(self.inner.enc, x, x, self.bias)
-
-    places = torch.arange(zoo.LENGTH)
-    halves = torch.where((places < 6)[:, None] == (places < 6), 0.0, -100.0)
-    distance = -60.0 * (places[:, None] - places).abs()
-    found = []
-    for bias in (halves, halves.masked_fill(halves < 0, -torch.inf), distance):
-        torch.manual_seed(0)
-        with saccade.watch(Shifted(bias), zoo.ids()) as recorder:
-            recorder.observe(0)
-        found.append(recorder.record.relative_entropy.values)
-        if bias is distance:
-            share = recorder.record.uniform_mass.sel(place="sink_mass").values
-            np.testing.assert_allclose(share, 1 / zoo.LENGTH, rtol=1e-6)  # every key is visible
-    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
-
-
 def test_layers_with_different_numbers_of_heads_share_one_axis(tmp_path):
     class Uneven(nn.Module):
         """Two heads over the tokens; then three over one more position, of which nothing is known."""

@@ -26,12 +26,6 @@ def test_a_key_that_a_mask_hides_is_not_left(hidden):
     assert left_by(mask).tolist() == [[True, False, True], [True, True, False]]
 
 
-def test_a_bias_by_distance_hides_nothing():
-    bias = -torch.arange(300.0)[None]
-    assert masked_level(bias) == MASKED
-    assert left_by(bias) is None
-
-
 @pytest.mark.parametrize("hidden", [-100.0, -1e3, -1e4])
 def test_a_mask_is_recognised_under_a_bias_that_is_added_to_it(hidden):
     bias = torch.randn(2, 3, 7, 7, generator=torch.Generator().manual_seed(0))

@@ -20,13 +20,6 @@ from saccade.watching.self_check import UnfaithfulError  # noqa: E402
 from saccade.watching.undisturbed import undisturbed  # noqa: E402
 from tests.watching import model_zoo as zoo  # noqa: E402
 
-TINY = {
-    "hidden_size": 16,
-    "intermediate_size": 20,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-}
-
 
 def state(model):
     """All that can be compared of a model: names, classes, modes, plain attributes, parameters and
@@ -144,44 +137,6 @@ def test_big_bird_pegasus_keeps_its_sparse_attention():
     assert recorder.record.sizes["layer"] == 3
     assert [type(module) for module in model.modules()] == kinds
     assert state(model) == before
-
-
-def two_kernels():
-    """A picture and a text: the one with an eager kernel, the other with a fused one."""
-    vision = transformers.CLIPVisionConfig(**TINY, image_size=16, patch_size=8)
-    text = transformers.LlamaConfig(
-        **TINY, vocab_size=zoo.N_VOCAB, num_key_value_heads=2, pad_token_id=0
-    )
-    config = transformers.LlavaConfig(
-        vision_config=vision, text_config=text, image_token_index=3, vision_feature_layer=-1
-    )
-    kernels = {"text_config": "sdpa", "vision_config": "eager", "": "sdpa"}
-    return transformers.LlavaForConditionalGeneration._from_config(
-        config, attn_implementation=kernels
-    )
-
-
-def test_a_model_with_two_kernels_keeps_them():
-    model = two_kernels()
-    kernels = {
-        name: module.config._attn_implementation
-        for name, module in model.named_modules()
-        if hasattr(module, "config")
-    }
-    assert set(kernels.values()) == {"sdpa", "eager"}
-    ids = zoo.ids().masked_fill(zoo.ids() == 3, 4)
-    ids[:, :4] = 3  # places of the picture
-    with saccade.watch(
-        model, {"input_ids": ids, "pixel_values": torch.randn(zoo.BATCH, 3, 16, 16)}
-    ) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["layer"] == 2
-    after = {
-        name: module.config._attn_implementation
-        for name, module in model.named_modules()
-        if hasattr(module, "config")
-    }
-    assert after == kernels
 
 
 @pytest.mark.parametrize("n_sequences", [1, 3])

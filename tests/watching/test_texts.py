@@ -147,51 +147,6 @@ def test_attention_that_is_not_a_number_is_missing_and_not_collapsed():
     assert "Nothing collapsed." in told
 
 
-def test_a_head_that_looks_back_by_a_fixed_number_is_no_induction_head():
-    """In a text that repeats after as many positions the two are one; the repeated probe tells them
-    apart.
-    """
-    words = torch.arange(64).reshape(4, 16) % 20
-
-    class Looks(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = nn.Embedding(20, 4)
-
-        def forward(self, words):
-            n = words.shape[1]
-            back = torch.arange(n)[:, None] - torch.arange(n)
-            fixed = (
-                (back == n // 2 - 1) | ((back == 0) & (torch.arange(n)[:, None] < n // 2 - 1))
-            ).double()
-            follows = (
-                (words[:, :, None] == words.roll(1, 1)[:, None])
-                & (back >= 0)
-                & (torch.arange(n) > 0)
-            )
-            induction = torch.where(
-                follows.any(-1, keepdim=True), follows, torch.eye(n) > 0
-            ).double()
-            both = torch.stack(
-                [fixed.expand_as(induction), induction / induction.sum(-1, keepdim=True)], 1
-            )
-            return (
-                saccade.mark_attention(both, (back >= 0).expand_as(both))
-                @ self.table(words)[:, None].double()
-            )
-
-    with saccade.watch(Looks(), words, weights=False) as recorder:
-        recorder.look(0)
-    fixed, induction = recorder.record.induction_mass.values[0, 0]
-    assert induction > 0.99
-    assert fixed < 0.5
-    assert [
-        event.head
-        for event in saccade.timeline(recorder.record).events
-        if event.name == "induction"
-    ] == [1]
-
-
 class FixedLags(nn.Module):
     """Head n looks back by n positions, the last one to what came after the last occurrence before;
     both to themselves if there is none.

@@ -140,15 +140,6 @@ def test_keys_that_are_independent_of_the_next_token_come_out_near_zero_however_
     assert np.sqrt((known**2).mean()) < 0.08 / np.sqrt(2)
 
 
-def test_without_correction_rare_independent_keys_would_look_distinct():
-    rng = np.random.default_rng(2)
-    documents = of_pairs(rng, np.full(5003, 1 / 5003), np.arange(6000, 6301), LEAST_COUNT)
-    few = np.unique(documents[:LEAST_COUNT, 2], return_counts=True)[1] / LEAST_COUNT
-    many = np.unique(documents[:, 2], return_counts=True)[1] / len(documents)
-    assert 1 - (few * np.log(few)).sum() / (many * np.log(many)).sum() >= DISTINCT
-    assert told(TokenStatistics.count(documents), 6000, 0) <= COMMON
-
-
 def test_a_key_that_fixes_the_next_token_comes_out_at_one_and_too_rare_a_pair_is_unknown():
     rng = np.random.default_rng(3)
     independent = of_pairs(rng, np.full(7, 1 / 7), np.arange(10, 17), 101)

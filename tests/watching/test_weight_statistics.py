@@ -465,17 +465,6 @@ def test_rows_that_are_ordered_by_head_are_read_so():
     )
 
 
-def test_watching_takes_names_of_weights():
-    model = Small(lambda: HandWritten(fused="mixer", out="back"))
-    probe = torch.arange(10).view(2, 5)
-    with saccade.watch(model, probe, weights={"qkv": "mixer", "o": "back"}) as recorder:
-        recorder.observe(0)
-    assert recorder.record.weight_layer.values.tolist() == [
-        f"layers.{number}" for number in range(N_LAYERS)
-    ]
-    assert recorder.record.qk_top_share.notnull().all()
-
-
 class Block(nn.Module):
     """Attention in a module called `attn`, whose fused matrix is called `attn` too; nothing says
     how many heads there are.

@@ -137,29 +137,6 @@ def test_a_next_token_belongs_to_the_query_it_follows_most(tmp_path):
     assert named == [("a", "n"), ("a", "l"), ("b", "k")]
 
 
-@pytest.mark.parametrize("sharp", [False, True])
-def test_the_engines_of_scan_and_snap_run_on_classes_of_text(tmp_path, sharp):
-    import saccade
-
-    task = SequenceClasses.syn_medium(2)
-    found = corpus_of(text_of(task, 2003, np.random.default_rng(17)), tmp_path)
-    classes = found.classes(
-        [f"t{query}" for query in task.query[::2]],
-        window=WINDOW,
-        n_next=2,
-        n_tokens=53,
-        sharp=sharp,
-    )
-    rates = {"lr_decoder": 1.0, "lr_attention": 1.0}
-    trained = saccade.train(classes, steps=3, batch=8, context=5, **rates)
-    flowed = saccade.flow(classes, t1=10.0, **rates)
-    reduced = saccade.reduced_flow(classes, t1=10.0, **rates)
-    for record in (trained, flowed, reduced):
-        assert all(
-            np.isfinite(record[name]).all() for name in record if record[name].dtype.kind == "f"
-        )
-
-
 def test_impossible_questions_are_refused(tmp_path):
     found = corpus_of(["a", "b", "c", "b"] * 5, tmp_path)
     with pytest.raises(InputError, match="does not occur in the training text"):

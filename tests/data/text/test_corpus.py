@@ -169,13 +169,6 @@ def test_pairs_are_those_of_the_ring_and_the_chain_that_of_the_words(book, tmp_p
         assert chain.stationary == pytest.approx(slow.stationary, rel=1e-12)
 
 
-def test_the_sign_of_the_focus_rate_follows_from_the_chain(book, tmp_path):
-    from saccade.theories.focus_and_dilution import focus_rate
-
-    chain = made(book, tmp_path).chain(5)
-    assert np.isfinite(focus_rate(stationary=chain.stationary, transition=chain.transition))
-
-
 @pytest.mark.parametrize(
     "settings, sentence",
     [

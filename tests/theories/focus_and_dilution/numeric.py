@@ -30,13 +30,6 @@ def jacobian(function, point):
     )
 
 
-def velocity_jacobian(weights, **settings):
-    return jacobian(
-        lambda flat: flatten(weight_velocities(*unflatten(flat, weights), **settings)),
-        flatten(weights),
-    )
-
-
 def _flow(velocity, start, times):
     path = solve_ivp(
         lambda _t, flat: flatten(velocity(unflatten(flat, start))),

@@ -135,20 +135,6 @@ def test_embedding_of_first_order_is_zero_at_the_crossing_and_halved_at_the_peak
         assert np.argmax(focus) == 1
 
 
-def test_combination_of_the_paper_measures_the_drift_of_equal_low_tokens_and_grows_at_twice_the_rate():
-    high, n_vocab = 0.6, 5
-    chain = two_level(high, n_vocab, 0.3)
-    gamma, rate = unigram_point(stationary=chain["stationary"]).gamma, focus_rate(**chain)
-    np.testing.assert_allclose(two_level_combination(gamma, high=high), 0, atol=1e-15)
-    times = np.array([6.0, 7.0]) / rate
-    values = two_level_combination(
-        [s.gamma for s in rank_one_flow(plateau(chain, 1e-5), times, **chain)], high=high
-    )
-    assert values.shape == (2, n_vocab - 1)
-    exponents = np.log(values[1] / values[0]) / (times[1] - times[0])
-    np.testing.assert_allclose(exponents, 2 * rate, rtol=0.01)
-
-
 @pytest.fixture(scope="module", params=["paper", "zipf"])
 def turning(request):
     """Strength, embedding relative to the plateau and attention on token 0, along the rank-one flow

@@ -47,22 +47,6 @@ def test_velocity_is_minus_the_gradient_of_the_loss(index, phi_scale):
     assert np.abs(numeric).max() > 1e-3
 
 
-def test_composite_gradients_are_those_of_the_two_matrices_that_the_loss_sees():
-    W0, WQ, WK, W1 = random_weights()
-    pi, P = CHAIN["stationary"], CHAIN["transition"]
-
-    def loss(merged, phi):
-        z = population_attention(phi, stationary=pi) @ merged
-        return np.sum(pi * (np.log(np.exp(z).sum(axis=1)) - np.sum(P * z, axis=1)))
-
-    composite = [W0 @ W1, attention_logits(W0, WQ, WK)]
-    gradients = composite_gradients(W0, WQ, WK, W1, **CHAIN)
-    for index in range(2):
-        np.testing.assert_allclose(
-            gradients[index], finite_difference(loss, composite, index), atol=1e-8
-        )
-
-
 def test_each_learning_rate_scales_its_own_matrices():
     weights = random_weights()
     plain = weight_velocities(*weights, **CHAIN)

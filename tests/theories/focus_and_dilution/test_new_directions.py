@@ -10,14 +10,11 @@ from saccade.theories.focus_and_dilution import (
     condensation_rate,
     next_direction,
     opening_matrix,
-    rank_one_weights,
-    unigram_point,
     weight_velocities,
 )
-from saccade.theories.focus_and_dilution.rank_one import RankOneState
 
-from .chains import CHAINS, D_KEY, D_MODEL, N_VOCAB, PAPER_LAW, irreversible, lazy, random_weights
-from .numeric import NUMERIC, STEP, rank_one_flow, velocity_jacobian, weight_flow
+from .chains import CHAINS, D_KEY, D_MODEL, N_VOCAB, irreversible, random_weights
+from .numeric import NUMERIC, STEP
 
 CHAIN = irreversible()
 RATES = [{}, {"phi_scale": 0.4}, {"phi_scale": 1.7, "lr_decoder": 0.5, "lr_attention": 3.0}]
@@ -54,26 +51,6 @@ def test_predicted_pattern_grows_along_itself_at_the_predicted_rate(rates):
     assert opened.rate > 1e-3
 
 
-def test_no_unused_direction_grows_faster():
-    weights, v = low_rank_weights()
-    jacobian = velocity_jacobian(weights, **CHAIN)
-    along = [
-        np.kron(np.eye(N_VOCAB), v),
-        np.kron(v, np.eye(D_KEY)),
-        np.kron(v, np.eye(D_KEY)),
-        np.kron(v, np.eye(N_VOCAB)),
-    ]
-    frame = np.zeros((2 * N_VOCAB + 2 * D_KEY, len(jacobian)))
-    row = column = 0
-    for block in along:
-        frame[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    rates = np.linalg.eigvalsh(frame @ jacobian @ frame.T)
-    values = np.linalg.svd(opening_matrix(*weights, **CHAIN), compute_uv=False)
-    np.testing.assert_allclose(rates[::-1][: len(values)], values, atol=NUMERIC)
-    assert rates[-1] == pytest.approx(next_direction(*weights, **CHAIN).rate, abs=NUMERIC)
-
-
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
 def test_at_the_origin_the_rule_is_condensation(chain):
     origin = random_weights(n_vocab=len(chain["stationary"]), scale=0.0)
@@ -88,27 +65,6 @@ def test_at_the_origin_the_rule_is_condensation(chain):
     np.testing.assert_allclose(
         np.outer(opened.embedding, opened.projection), drive / np.linalg.norm(drive), atol=1e-14
     )
-
-
-def test_second_direction_of_the_paper_opens_at_the_predicted_rate_with_the_predicted_pattern():
-    chain = lazy(PAPER_LAW, 0.3)
-    gamma, beta = unigram_point(stationary=PAPER_LAW)
-    resting = rank_one_flow(RankOneState(gamma, beta, 1e-3, 1e-3), [4000.0], **chain)[0]
-    alpha, key_alpha = np.eye(3)[0], np.eye(2)[0]
-    weights = rank_one_weights(resting, direction=alpha, key_direction=key_alpha)
-    opened = next_direction(*weights, **chain)
-    start = [
-        w + 1e-9 * noise
-        for w, noise in zip(weights, random_weights(n_vocab=4, d_model=3, d_key=2, scale=1.0))
-    ]
-    times = np.array([800.0, 900.0])
-    paths = [np.linalg.svd(w[0]) for w in weight_flow(start, times, **chain)]
-    slope = np.log(paths[1].S[1] / paths[0].S[1]) / 100
-    assert slope == pytest.approx(opened.rate, rel=0.01)
-    assert opened.rate == pytest.approx(
-        0.00807, rel=0.01
-    )  # found on the plateau of the whole flow by another program
-    assert abs(paths[1].U[:, 1] @ opened.embedding) > 0.999
 
 
 def test_leading_axes_are_kept():

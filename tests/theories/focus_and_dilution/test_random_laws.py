@@ -224,38 +224,6 @@ def test_arrival_from_the_start_alone(seed):
     assert found.t_events[0][0] == pytest.approx(sharper, abs=1e-5)
 
 
-def test_attention_that_does_not_wait_hastens_the_arrival_as_predicted():
-    """Thirty tokens, c = 0.996 mu_0: without attention the arrival is 2e-4 off, and 3e-3 nearer to
-    the unigram point.
-    """
-    rng, law, stay = np.random.default_rng(8), {"high": 0.687, "n_vocab": 30}, 0.29
-    chain, shares = (
-        lazy(theory.two_level_law(**law), stay),
-        np.array([0.1, 0.03]) * (law["high"] - 1 / 30),
-    )
-    start = [1e-3 * rng.normal(size=shape) for shape in ((30, 3), (3, 2), (3, 2), (3, 30))]
-    told = theory.arrival_time(
-        start[0], start[3], shortfall=shares, query_0=start[1], key_0=start[2], stay=stay, **law
-    )
-    found = solve_ivp(
-        lambda _, flat: flatten(velocities(unflatten(flat, start), **chain)),
-        (0, told.max()),
-        flatten(start),
-        t_eval=told,
-        method="LSODA",
-        rtol=1e-10,
-        atol=1e-14,
-    ).y.T
-    missing = []
-    for flat in found:
-        W0, _, _, W1 = unflatten(flat, start)
-        a, b, *_ = theory.ray_parts(W0, W1, stationary=chain["stationary"])
-        missing.append(theory.missing_share(a @ b, **law))
-    np.testing.assert_allclose(missing, shares, rtol=1e-4)
-    alone = theory.arrival_time(start[0], start[3], shortfall=shares, **law)
-    assert np.abs(alone - told).max() > 1e-4
-
-
 def test_no_arrival_is_told_where_attention_takes_over_first():
     """The flow comes to 0.056 of the share and turns: times of 16.9 and -15591 were told for 0.03
     and 0.003.

@@ -20,7 +20,7 @@ from saccade.theories.focus_and_dilution import (
 )
 
 from .chains import D_KEY, D_MODEL, N_VOCAB, irreversible
-from .numeric import flatten, jacobian, rank_one_flow, unflatten
+from .numeric import rank_one_flow
 
 CHAIN = irreversible()
 RNG = np.random.default_rng(11)
@@ -36,18 +36,6 @@ def test_reduced_velocity_lifts_to_the_velocity_of_the_weights(rates):
     for reduced, velocity in zip(lifted, whole, strict=True):
         np.testing.assert_allclose(reduced, velocity, atol=1e-14)
         assert np.abs(velocity).max() > 1e-3
-
-
-def test_reduced_velocity_is_minus_the_gradient_of_the_reduced_loss():
-    def loss(flat):
-        return np.array(
-            [rank_one_loss(RankOneState(*unflatten(flat, STATE)), **CHAIN, phi_scale=0.4)]
-        )
-
-    gradient = jacobian(loss, flatten(STATE))[0]
-    np.testing.assert_allclose(
-        flatten(rank_one_velocity(STATE, **CHAIN, phi_scale=0.4)), -gradient, atol=1e-8
-    )
 
 
 def test_attention_and_loss_are_those_of_the_weights():

@@ -18,7 +18,6 @@ from saccade.theories.focus_and_dilution import (
     saturated_descent,
     saturated_opening_rate,
     saturated_point,
-    two_group_decoder_gradient,
     two_group_point,
     two_group_rate,
 )
@@ -74,20 +73,6 @@ def test_the_two_group_point_is_the_lowest_minimum_that_many_starts_find(seed):
     assert seed or (gamma[0] * gamma[1] < 0 and best == pytest.approx(1.1846, abs=1e-4))
 
 
-@laws
-def test_its_decoder_gradient_is_the_one_of_the_definition(law, stay):
-    chain = lazy(law, stay)
-    state = two_group_point(**chain)
-    attention = saturated_attention(state, stationary=chain["stationary"])
-    error = (
-        np.exp(log_softmax(np.outer(attention @ state.gamma, state.beta), axis=1))
-        - chain["transition"]
-    )
-    gradient = (chain["stationary"][:, None] * attention).T @ error
-    np.testing.assert_allclose(two_group_decoder_gradient(state, **chain), gradient, atol=1e-14)
-    assert two_group_rate(state, **chain) == pytest.approx(np.linalg.svd(gradient)[1][0], rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("high", "n_vocab", "stay"), [(0.6, 3, 0.6), (0.75, 3, 0.8), (0.5, 5, 0.7), (0.3, 7, 0.9)]
 )
@@ -104,13 +89,6 @@ def test_the_rate_to_first_order_is_that_of_a_small_asymmetry(high, n_vocab, sta
         )
     assert abs(misses[1]) < 1e-5
     assert np.log10(misses[0] / misses[1]) == pytest.approx(2, abs=0.05)
-
-
-@pytest.mark.parametrize(("high", "stay", "rate"), [(0.6, 0.6, 0.8408873), (0.75, 0.8, 0.8054520)])
-def test_the_rate_has_the_value_of_an_independent_calculation(high, stay, rate):
-    assert saturated_opening_rate(
-        high=high, n_vocab=3, stay=stay, asymmetry=[1, -1]
-    ) == pytest.approx(rate, rel=1e-7)
 
 
 def test_equal_low_tokens_give_the_closed_form_of_the_two_group_point():

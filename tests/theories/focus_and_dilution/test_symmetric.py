@@ -8,11 +8,9 @@ import pytest
 from saccade.errors import InputError
 from saccade.theories.focus_and_dilution import (
     RankOneState,
-    composite_gradients,
     critical_stay,
     degenerate_point,
     focus_rate,
-    least_saturated_stay,
     next_direction,
     rank_one_attention,
     rank_one_balance,
@@ -23,7 +21,6 @@ from saccade.theories.focus_and_dilution import (
     transverse_rate,
     two_level_targets,
     unigram_point,
-    weight_velocities,
 )
 
 from .chains import two_level
@@ -73,15 +70,6 @@ def resting_state(chain):
 
 
 @points
-def test_both_composite_gradients_vanish_at_a_degenerate_point(law):
-    weights = rank_one_weights(degenerate_point(**law).state, **DIRECTIONS)
-    gradients = composite_gradients(*weights, **chain_of(law))
-    assert np.abs(gradients.decoder).max() < 1e-12
-    assert np.abs(gradients.attention_logits).max() < 1e-12
-    assert max(np.abs(v).max() for v in weight_velocities(*weights, **chain_of(law))) < 1e-12
-
-
-@points
 def test_a_degenerate_point_has_the_attention_and_the_balance_it_was_asked_for(law):
     point = degenerate_point(**law)
     attention = rank_one_attention(point.state, stationary=chain_of(law)["stationary"])[:, 0]
@@ -106,14 +94,6 @@ def test_a_degenerate_point_predicts_the_table_after_token_0_and_the_class_mean_
     np.testing.assert_allclose([*predicted[0, :2], *predicted[1, :2]], targets, rtol=1e-10)
 
 
-def test_the_rank_one_flow_ends_at_a_degenerate_point_below_the_critical_stay():
-    chain = two_level(0.6, 4, 0.3)
-    state = resting_state(chain)
-    attention = rank_one_attention(state, stationary=chain["stationary"])[0, 0]
-    predicted = degenerate_point(high=0.6, n_vocab=4, stay=0.3, high_attention=attention).state
-    np.testing.assert_allclose(flatten(state), flatten(predicted), atol=1e-7)
-
-
 @points
 def test_block_of_the_hessian_is_the_predicted_one_for_every_move_that_sums_to_zero(law):
     point, n = degenerate_point(**law), law["n_vocab"]
@@ -129,24 +109,6 @@ def test_block_of_the_hessian_is_the_predicted_one_for_every_move_that_sums_to_z
 @pytest.mark.parametrize(("high", "n_vocab", "value"), [(0.6, 4, 0.585), (0.4, 4, 0.346)])
 def test_critical_stay_has_the_value_of_an_independent_calculation(high, n_vocab, value):
     assert critical_stay(high, n_vocab) == pytest.approx(value, abs=5e-4)
-
-
-@pytest.mark.parametrize(("high", "n_vocab"), [(0.6, 4), (0.4, 4), (0.2, 11), (0.97, 3)])
-@pytest.mark.parametrize("attention", [0.3, 0.9])
-def test_at_the_critical_stay_the_block_turns_singular_at_every_degenerate_point(
-    high, n_vocab, attention
-):
-    stay, high_attention = critical_stay(high, n_vocab), high + attention * (1 - high)
-    below, at, above = (
-        symmetry_hessian(
-            degenerate_point(
-                high=high, n_vocab=n_vocab, stay=stay * f, high_attention=high_attention
-            )
-        )
-        for f in (0.99, 1.0, 1.01)
-    )
-    assert np.linalg.det(below) > 0 > np.linalg.det(above)
-    assert abs(np.linalg.det(at)) < 1e-10 * at[0, 0] * at[1, 1]
 
 
 @pytest.mark.parametrize("high", [0.25, 0.1, 1.0])
@@ -202,24 +164,3 @@ def test_new_direction_is_orthogonal_to_the_embedding(law):
         point.state.gamma
     )
     assert np.linalg.norm(pattern) > 1e-5
-
-
-@pytest.mark.parametrize("attention", [0.64, 0.8, 0.96])
-def test_below_the_critical_stay_a_degenerate_point_is_neutrally_stable_where_no_saturated_one_exists(
-    attention,
-):
-    law = {"high": 0.6, "n_vocab": 4, "stay": 0.3}
-    assert law["stay"] < least_saturated_stay(0.6, 4)
-    slopes = np.linalg.eigvalsh(
-        reduced_hessian(degenerate_point(**law, high_attention=attention).state, chain_of(law))
-    )
-    assert slopes[0] == pytest.approx(0, abs=10 * NUMERIC)
-    unstable = law | {"stay": 0.6}  # above the critical one, 0.585
-    assert (
-        np.linalg.eigvalsh(
-            reduced_hessian(
-                degenerate_point(**unstable, high_attention=attention).state, chain_of(unstable)
-            )
-        )[0]
-        < -1e-5
-    )

@@ -43,20 +43,6 @@ def test_what_is_missing_is_zero_at_the_unigram_point_and_all_but_chance_at_the_
     )
 
 
-@by_law
-def test_arrival_is_that_of_the_flow_without_attention(law):
-    """The equations of W_0 and W_1 with attention off, solved step by step, down to a shortfall of
-    a tenth and of a hundredth.
-    """
-    W0, W1 = weights(law, 1e-3)
-    shares = np.array([0.1, 0.01]) * (law["high"] - 1 / law["n_vocab"])
-    np.testing.assert_allclose(
-        theory.arrival_time(W0, W1, shortfall=shares, **law),
-        arrivals(W0, W1, shares, law),
-        atol=1e-4,
-    )
-
-
 def test_arrival_from_a_start_whose_parts_on_the_ray_nearly_cancel():
     """a - b twenty times a + b: with the other sign of their joint cost the time would be off by
     0.04.
@@ -98,21 +84,6 @@ def arrivals(W0, W1, shares, law):
         flow, (0, until), start, events=events, rtol=1e-11, atol=1e-15, method="DOP853"
     )
     return [times[0] for times in found.t_events]
-
-
-@by_law
-def test_arrival_is_the_leading_order_of_its_docstring_from_tiny_starts(law):
-    W0, W1 = weights(law, 1e-7)
-    G_0, c_pi = law["high"] - 1 / law["n_vocab"], theory.overlap_constant(**law)
-    a, b, *_ = theory.ray_parts(W0, W1, stationary=theory.two_level_law(**law))
-    z_0, small = np.sum((a + b) ** 2) / 4, 1e-4
-    later = theory.ray_duration(small, theory.arrival_overlap(shortfall=0.1 * G_0, **law), **law)
-    leading = (
-        np.log(small / z_0) / (2 * c_pi * G_0) + later
-    )  # below `small` z grows as e^{2 mu_0 t}
-    assert theory.arrival_time(W0, W1, shortfall=0.1 * G_0, **law) == pytest.approx(
-        leading, rel=1e-4
-    )
 
 
 @by_law

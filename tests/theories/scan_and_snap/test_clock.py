@@ -4,9 +4,6 @@ square.
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.integrate import quad
 
 from saccade.theories.scan_and_snap import (
     class_error,
@@ -17,7 +14,6 @@ from saccade.theories.scan_and_snap import (
     scan_time,
     snap_time,
     speed,
-    speed_integral,
     speed_peak,
 )
 
@@ -32,20 +28,6 @@ def test_speed_is_height_times_error():
     np.testing.assert_allclose(
         speed(t, **settings), 999 * height * class_error(height, n_vocab=1000), rtol=1e-13
     )
-
-
-@pytest.mark.parametrize("t", [0.3, 20.0, 500.0])
-def test_distance_is_the_integral_of_speed(t):
-    integral, _ = quad(lambda s: speed(s, **settings), 0, t, epsabs=0, epsrel=1e-11, limit=200)
-    assert speed_integral(t, **settings) == pytest.approx(integral, rel=1e-10)
-
-
-@given(n_vocab=st.integers(3, 10**6), n_classes=st.integers(1, 50), lr_decoder=st.floats(1e-2, 10))
-def test_speed_is_highest_at_its_peak(n_vocab, n_classes, lr_decoder):
-    case = {"n_vocab": n_vocab, "n_classes": n_classes, "lr_decoder": lr_decoder}
-    peak = speed_peak(**case)
-    assert speed(peak.time, **case) == pytest.approx(peak.value, rel=1e-11)
-    assert np.all(speed(peak.time * np.array([0.5, 0.9, 1.1, 2.0]), **case) < peak.value)
 
 
 @pytest.mark.parametrize(

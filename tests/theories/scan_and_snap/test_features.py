@@ -65,24 +65,3 @@ def test_coupling_is_one_minus_the_inverse_and_the_notation_list_has_its_sign_wr
     np.testing.assert_allclose(
         class_coupling(overlap, as_printed=True), inverse - np.eye(5), atol=1e-14
     )
-
-
-def test_coupling_of_a_class_with_itself_is_minus_its_coupling_through_the_others():
-    overlap = class_overlap(random_feature(7, 61, concentration=0.2, seed=1))
-    coupling = class_coupling(overlap)
-    np.testing.assert_allclose(np.sum(overlap * coupling, axis=1), -np.diag(coupling), atol=1e-14)
-    eigenvalue, vector = np.linalg.eigh(overlap)
-    np.testing.assert_allclose(
-        -np.diag(coupling), vector**2 @ (eigenvalue**2 / (1 + eigenvalue)), atol=1e-14
-    )
-    assert np.all(np.diag(coupling) < 0)
-
-
-def test_coupling_differs_from_overlap_in_second_order():
-    overlap = class_overlap(random_feature(3, 97, concentration=0.05, seed=2))
-    largest = np.abs(np.linalg.eigvalsh(overlap)).max()
-    assert 0 < largest < 1
-    coupling = class_coupling(overlap)
-    assert np.abs(overlap).max() <= largest
-    assert np.abs(np.linalg.eigvalsh(coupling)).max() <= largest / (1 - largest)
-    assert np.abs(coupling - overlap).max() <= largest**2 / (1 - largest)

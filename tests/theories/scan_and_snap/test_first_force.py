@@ -98,13 +98,6 @@ def test_the_clock_is_where_the_next_order_with_its_exponential_is_the_tolerance
     )
 
 
-def test_the_speed_of_the_largest_logit_is_that_of_the_decoders_first_step(windows):
-    counts, *_, weight = windows
-    feature = counts / np.linalg.norm(counts, axis=1, keepdims=True)
-    force = force_of(windows)
-    assert force.logit_speed == pytest.approx(weight @ (feature @ force.decoder_dot).max(axis=1))
-
-
 def test_the_speed_of_the_largest_logit_counts_every_window_of_a_long_text():
     """Windows go through in blocks of 4,096: what the last three have to say must count too, as the
     heaviest ones.
@@ -125,19 +118,6 @@ def test_rows_of_the_force_sum_to_zero(windows):
     np.testing.assert_allclose(force.force.sum(axis=1), 0, atol=1e-15)
     np.testing.assert_allclose(force.correction.sum(axis=1), 0, atol=1e-15)
     np.testing.assert_allclose(force.decoder_dot.sum(axis=1), 0, atol=1e-15)
-
-
-def test_endless_contexts_of_classes_give_lemma_4_with_the_coupling_one_over_m():
-    rng = np.random.default_rng(5)
-    K, vocabulary = 4, 11
-    prob = rng.dirichlet(np.ones(vocabulary), K) * (rng.random((K, vocabulary)) < 0.6)
-    query, following = np.array([2, 2, 5, 2]), np.arange(K)
-    force = theory.first_force(sparse.csr_array(prob), query, following, np.full(K, 1 / K))
-    other = (1 - np.eye(K)) / vocabulary
-    lemma = theory.attention_logits_dot(
-        theory.normalised_feature(prob), other, query, speed=1 / K, lr_attention=1.0
-    )
-    np.testing.assert_allclose(force.force[query], lemma, atol=1e-16)
 
 
 def test_decoder_first_is_descent_whose_features_do_not_move(windows):

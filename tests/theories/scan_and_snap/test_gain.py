@@ -5,7 +5,6 @@ definition.
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.stats import spearmanr
 
 from saccade.theories.scan_and_snap import (
     conserved_gain,
@@ -112,13 +111,6 @@ def test_the_lower_bound_is_reached_at_first_and_both_are_one_if_the_leader_is_a
     assert 2 * flow["gain"][0, LEADER] == pytest.approx(np.log(lower[0]), rel=0.01)
     alone = growth_factor_bounds(flow["bound"][:, 0], initial_feature=1.0)
     np.testing.assert_allclose(alone.lower, alone.upper, rtol=1e-14)
-
-
-def test_logits_of_distinct_tokens_are_ordered_by_frequency_at_every_time():
-    logits, _ = theory_flow(np.geomspace(0.1, 1e6, 40), initial_logits=np.zeros(8))
-    for own, prob in [(OWN, TOKEN_PROB[0, OWN]), ([4, 5, 6, 7], TOKEN_PROB[1, 4:])]:
-        assert all(spearmanr(row, prob).statistic == pytest.approx(1) for row in logits[:, own])
-    assert np.all(logits[:, 0] < 0)  # the common token
 
 
 def test_initial_relative_gain_is_the_squared_ratio_of_frequencies_less_one():

@@ -57,12 +57,6 @@ def test_equal_overlaps_give_the_three_numbers_of_the_reduction():
     np.testing.assert_allclose(every.other[:, 2, 3], equal.other, rtol=1e-7)
 
 
-def test_the_coupling_starts_at_one_over_the_vocabulary_whatever_the_overlap():
-    np.testing.assert_allclose(
-        theory.early_plain_coupling(0.0, [0.01, 0.5, 0.9], n_vocab=71), 1 / 71, rtol=1e-12
-    )
-
-
 def test_early_closed_form_is_approached_as_the_vocabulary_grows():
     def gap(n_vocab):
         overlap, t = 0.02 * (1 - np.eye(3)), 3e3

@@ -15,7 +15,6 @@ from saccade.theories.scan_and_snap import (
     scan_time,
     self_consistent_growth_bound,
     speed,
-    speed_integral,
 )
 
 CLOCK = {"n_vocab": 1000, "n_classes": 10, "lr_decoder": 1.0}
@@ -101,47 +100,6 @@ def test_floored_bound_follows_the_flow_at_any_vocabulary(
         "distinct_concentration": concentration,
     }
     np.testing.assert_allclose(floored_growth_bound(t, **case), B, rtol=tolerance)
-
-
-def test_without_the_floor_a_small_vocabulary_is_underestimated_by_two_fifths():
-    clock = {"n_vocab": 100, "n_classes": 10, "lr_decoder": 1.0}
-    t = np.array([1e6 * scan_time(**clock)])
-    _, B = one_common_token_flow(
-        t, n_vocab=100, n_classes=10, common_feature=0.1, lr_attention=10.0
-    )
-    case = {**clock, "lr_attention": 10.0, "normaliser": 10.0, "distinct_concentration": 0.98}
-    assert self_consistent_growth_bound(t, **case) / B == pytest.approx(0.58, abs=0.01)
-
-
-def test_floor_doubles_the_growth_once_overlaps_are_below_one_over_vocabulary():
-    clock, near = (
-        {"n_vocab": 10**6, "n_classes": 10, "lr_decoder": 1.0},
-        1e3 * np.exp([-1e-3, 1e-3]),
-    )
-
-    def slope(bound, lr_attention):
-        rise = np.diff(bound(near, **clock, lr_attention=lr_attention, normaliser=2.0))[0]
-        return rise / np.diff(np.log(speed_integral(near, **clock)))[0]
-
-    # The rate stands in for time: no float64 time is late enough to reach the second regime in this
-    # vocabulary.
-    for lr_attention, expected in [(300.0, 1 / 40), (1e20, 1 / 20)]:
-        assert slope(floored_growth_bound, lr_attention) == pytest.approx(expected, rel=0.02)
-        assert slope(self_consistent_growth_bound, lr_attention) == pytest.approx(1 / 40, rel=0.02)
-
-
-def test_both_forms_agree_while_overlaps_are_far_above_one_over_vocabulary():
-    case = {
-        "n_vocab": 10**9,
-        "n_classes": 5,
-        "lr_decoder": 1.0,
-        "lr_attention": 1.0,
-        "normaliser": 2.0,
-    }
-    t = np.geomspace(1, 1e6, 7)
-    np.testing.assert_allclose(
-        floored_growth_bound(t, **case), self_consistent_growth_bound(t, **case), rtol=1e-4
-    )
 
 
 @pytest.mark.parametrize(

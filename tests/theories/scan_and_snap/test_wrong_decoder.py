@@ -4,7 +4,6 @@ common tokens add to it.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from scipy.integrate import quad
 
@@ -24,10 +23,3 @@ def test_common_tokens_rise_by_what_distinct_ones_lose():
     common = -n_distinct * deepest / n_common
     exponent = theory.recovery_exponent(1.7, n_distinct=n_distinct, n_common=n_common, **RATES)
     assert exponent == pytest.approx(common - deepest)
-
-
-def test_twice_the_strength_takes_four_times_the_exponent():
-    one, two = (
-        theory.recovery_exponent(S, n_distinct=20, n_common=10, **RATES) for S in (1.0, 2.0)
-    )
-    assert np.isclose(two, 4 * one)
