@@ -42,7 +42,8 @@ def reproduce(
     The folder appears whole when everything is written. An earlier result with other settings is
     replaced only if `replace`.
     """
-    asked, own = experiment(name), own_file(name)
+    asked = experiment(name)
+    own = own_file(name)
     settings = asked.settings() if config is None else config
     folder = Path(out) / asked.name
     with _own_mistakes(own):

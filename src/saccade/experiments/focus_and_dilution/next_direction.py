@@ -43,7 +43,8 @@ POWER = 0.05
 # s₂ / s₁ of the embedding at which a flow has left. The next plateau is of the order of
 # √asymmetry: it may be at 0.11.
 ESCAPED = 0.05
-N_STALL, T_STALL = 600, 2e4  # samples of each flow that stalls; steps if rare tokens are equal
+N_STALL = 600  # samples of each flow that stalls; steps if rare tokens are equal
+T_STALL = 2e4
 
 
 class Opening(NamedTuple):
@@ -69,10 +70,13 @@ def openings(chain: saccade.MarkovChain, time: Array, weights: Weights) -> list[
         i = fits.rise_index(s[:, rank] / whole, FRACTION)
         if i is None:
             continue
-        state, near = Weights(*(matrix[i] for matrix in weights)), slice(i - 1, i + 2)
-        direction, following = directions[i, rank], theory.next_direction(*state, **of_chain)
+        state = Weights(*(matrix[i] for matrix in weights))
+        near = slice(i - 1, i + 2)
+        direction = directions[i, rank]
+        following = theory.next_direction(*state, **of_chain)
         rest = np.concatenate([state.projection, state.query, state.key], axis=1)
-        x, w = state.embedding @ direction, direction @ rest
+        x = state.embedding @ direction
+        w = direction @ rest
         u = following.embedding
         v = np.concatenate([following.projection, following.query, following.key])
         sign = np.sign(u @ x)
@@ -109,8 +113,10 @@ def escape(
 ) -> Escape:
     model = saccade.Embedded(init_scale=init_scale)
     run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[seed]).isel(seed=0)
-    values, time = np.linalg.svd(run.embedding.values, compute_uv=False), run.time.values
-    ratio, left = values[:, 1] / values[:, 0], np.inf
+    values = np.linalg.svd(run.embedding.values, compute_uv=False)
+    time = run.time.values
+    ratio = values[:, 1] / values[:, 0]
+    left = np.inf
     # Before condensation all directions are alike, which is no escape: the ratio must have been
     # below.
     i = fits.rise_index(ratio, ESCAPED)
@@ -164,7 +170,8 @@ def next_direction(
         system = saccade.Embedded(chain, d_model=max(8, chain.n_vocab), init_scale=init_scale)
         run = saccade.flow(system, t1=t1, n_times=n_times, seeds=[seed], on_progress=lab.progress)
         run = run.isel(seed=0)
-        time, weights = run.time.values, weights_of(run)
+        time = run.time.values
+        weights = weights_of(run)
         opened = openings(chain, time, weights)
         still = [one for one in opened if one.drift <= STILL]
         if still:
@@ -196,7 +203,8 @@ def next_direction(
         lab.keep("singular_values", values, "sample rank", about, law=law)
         growth = []  # of the last chain
         for one in opened:
-            path, place = values[:, one.rank], one.rank
+            path = values[:, one.rank]
+            place = one.rank
             size = np.interp(one.time, time, path)
             near = np.linspace(-4, 3, 20) / one.predicted_rate
             guide = size * np.exp(one.predicted_rate * near)
@@ -210,7 +218,11 @@ def next_direction(
     limit = theory.critical_stay(high, n_vocab)
     stalls = lab.case(below("stage IV, stay below the critical one", stay, limit))
     even = saccade.MarkovChain.two_level(n_vocab, high, 0.0, stay)
-    curves, rates, per_fold, predicted, lateness = [], [], [], [], []
+    curves = []
+    rates = []
+    per_fold = []
+    predicted = []
+    lateness = []
     for shade, asymmetry in enumerate(lab.each(asymmetries)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, asymmetry, stay)
         rate = transverse_rate(chain, rank_one_point(chain))
@@ -227,7 +239,8 @@ def next_direction(
         per_fold.append(delay / np.log(init_scales[0] / init_scales[1]))
         predicted.append(np.sum(1 / np.array(of_stages)))
         rates.append(rate)
-        label, tone = f"asymmetry {asymmetry:g}", shade / len(asymmetries)
+        label = f"asymmetry {asymmetry:g}"
+        tone = shade / len(asymmetries)
         curves.append(Line(runs[0].time, runs[0].ratio, label, tone=tone))
     symmetric = escape(even, init_scales[0], seed, T_STALL)
     curves.append(Line(symmetric.time, symmetric.ratio, "symmetric", tone=None))
@@ -251,7 +264,8 @@ def next_direction(
         lateness,
         *stages.ON_TIME,
     )
-    folds, both = np.array(per_fold), np.array(predicted)
+    folds = np.array(per_fold)
+    both = np.array(predicted)
     case.near(
         ESCAPE_TIME,
         "escape time per e-fold of a smaller start, over 1/μ₀ + 1/c + 1/s₁(B)",

@@ -29,7 +29,9 @@ from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition
 
 T = TypeVar("T")
-ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
+ROOM = 10.0  # ends of the windows in the table above
+CONDENSING = 0.1
+LINEAR = 0.01
 STEPS = "steps of gradient descent at rate 1"
 ON_TIME = (
     0.5,
@@ -117,7 +119,8 @@ def until_left(
     """What `flow` gives to time t1; if that has not left by then, to twice that time, and so on,
     with samples as dense, at most to the longest time.
     """
-    end, found = t1, flow(t1, n_times)
+    end = t1
+    found = flow(t1, n_times)
     while not left(found) and end < longest:
         end = min(2 * end, longest)
         found = flow(end, int(n_times * end / t1))
@@ -196,7 +199,8 @@ def along(run: xr.Dataset, sample: int = 0) -> Along:
     """
     embedding, query_matrix, key_matrix, _ = weights_of(run)
     direction = top_direction(embedding[sample])
-    query, key = direction @ query_matrix, direction @ key_matrix
+    query = direction @ query_matrix
+    key = direction @ key_matrix
     scores = (embedding @ query_matrix) @ np.swapaxes(embedding @ key_matrix, -1, -2)
     return Along(
         run.time.values,
@@ -236,7 +240,8 @@ def attention_window(path: Along, plateau: int = 0) -> NDArray[np.bool_]:
     """From where queries along the direction are ten times their start, the plateau reached at
     sample `plateau`, until before the linear regime is left.
     """
-    on_plateau, queries = np.arange(len(path.time)) >= plateau, path.query_size
+    on_plateau = np.arange(len(path.time)) >= plateau
+    queries = path.query_size
     return (
         on_plateau
         & between(queries, ROOM * queries[0], np.inf)

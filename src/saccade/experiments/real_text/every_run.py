@@ -17,7 +17,8 @@ from saccade.observe.fits import Interval, agreement, interval
 from saccade.theory.statement import Statement
 
 CONFIDENCE = 0.95
-CORRELATION, SHARE = (-1.0, 1.0), (0.0, 1.0)  # what such a score can be
+CORRELATION = (-1.0, 1.0)  # what such a score can be
+SHARE = (0.0, 1.0)
 
 
 def every_run(
@@ -42,9 +43,7 @@ def every_run(
         counted = case.under(of_every_run(kept))
         return counted.none(statement, title, ~kept)
     measured = cut(interval(of_runs, 1 - (1 - CONFIDENCE) / among), possible)
-    return case.under(same_answer(kept)).at_least(
-        statement, title, measured, bound
-    )
+    return case.under(same_answer(kept)).at_least(statement, title, measured, bound)
 
 
 def cut(found: Interval, possible: tuple[float, float]) -> Interval:

@@ -28,9 +28,12 @@ from saccade.observe.fits import first_time
 from saccade.observe.turning_points import VISIBLE, local_noise, peaks, smoothed, thresholds
 from saccade.theory.questions import FORECAST_ADAM, FORECAST_STAGES
 
-D_MODEL, INIT_SCALE, CONTEXT = 64, 1e-3, 64
+D_MODEL = 64
+INIT_SCALE = 1e-3
+CONTEXT = 64
 N_WORDS = 64  # rarer words become one token
-STAGE_LR, ADAM_LR = 0.25, 1e-3
+STAGE_LR = 0.25
+ADAM_LR = 1e-3
 N_OBSERVATIONS = 200
 FACTOR = 2.0  # a time was forecast if it is right to within this factor; set before any run
 EVENTS = {
@@ -121,7 +124,9 @@ def stage_scores(run: xr.Dataset, stages: xr.Dataset) -> dict[str, float]:
     """Of one run: rates over the predicted ones, events in time (1 or 0), the side to which
     attention on the most frequent token first moves visibly, mean over queries, and when.
     """
-    time, loss, query = run.time.values, run.population_loss.values, run.query_norm.values
+    time = run.time.values
+    loss = run.population_loss.values
+    query = run.query_norm.values
     share = stages.frequency.values
     unigram = float(-(share * np.log(share)).sum())
     times = {

@@ -94,8 +94,10 @@ def text_entropy(
         raise InputError(f"`rates` must rise and name at least two; got {rates!r}.")
     if min(steps) < 6:
         raise InputError(f"`steps` must be at least 6 for each part; got {steps!r}.")
-    chosen, n_words = checked_seeds(seeds), saccade.corpus(text, n_vocab=n_vocab).n_vocab
-    few, deep_words = min(n_windows, 8), min(n_words, 1000)
+    chosen = checked_seeds(seeds)
+    n_words = saccade.corpus(text, n_vocab=n_vocab).n_vocab
+    few = min(n_windows, 8)
+    deep_words = min(n_words, 1000)
     model = TransformerConfig.wikitext(n_words, 1, width)
     sgd = {"order": "stream", "clip": 0.5, "batch": batch, "context": CONTEXT, "model": model}
     adam = {
@@ -128,13 +130,15 @@ def text_entropy(
         for name in ("entropy", "relative_entropy", "valid_loss"):
             kept = runs[part][name]
             lab.keep(f"{part}_{name}", kept.rename({dim: f"{part}_{dim}" for dim in kept.dims}))
-    main, found = [], []
+    main = []
+    found = []
     about: Any = {"ylim": (0, 1.1 * EVEN), "levels": {EVEN: "even attention"}}
     y = "entropy of attention (nats)"
 
     if "rates" in runs:
         entropy = runs["rates"].entropy.isel(layer=0, drop=True)  # lr, seed, time
-        final, level = entropy.isel(time=-1, drop=True), at_equal_path(entropy)
+        final = entropy.isel(time=-1, drop=True)
+        level = at_equal_path(entropy)
         given = [
             at_least("seeds", len(chosen), 3),
             at_least("lowest rate", rates[0], 1),
@@ -169,10 +173,8 @@ def text_entropy(
             )
         ]
         rings = Line(np.repeat(rates, len(chosen)), final.values.ravel(), "seeds", RINGS, 1)
-        lines, names = (
-            [rings, Line(rates, final.mean("seed"), "mean")],
-            map("rate {:g}".format, rates),
-        )
+        lines = [rings, Line(rates, final.mean("seed"), "mean")]
+        names = map("rate {:g}".format, rates)
         curves = family([entropy.time] * len(rates), entropy.mean("seed").values, list(names))
         lab.draw(
             Lines(f"after {steps[0]} updates", "learning rate", y, lines, **about),
@@ -187,10 +189,8 @@ def text_entropy(
         ]
 
     if "depths" in runs:
-        end, case = (
-            runs["depths"].isel(time=-1, layer=0),
-            lab.case(at_least("updates", steps[1], 1500)),
-        )
+        end = runs["depths"].isel(time=-1, layer=0)
+        case = lab.case(at_least("updates", steps[1], 1500))
         spread = (end.entropy / EVEN).values
         main += [
             every_run(
@@ -264,7 +264,8 @@ def text_entropy(
         deepest = spread.isel(n_layers=-1, time=slice(1, None))
         layers = [over_seeds(deepest.sel(layer=i), f"layer {i}", 1 - i / 5) for i in range(6)]
         relative: Any = {"ylim": (0, 1.02), "levels": {SPARSE: "sparse"}}
-        x, ratio = "updates", "entropy / entropy of even attention"
+        x = "updates"
+        ratio = "entropy / entropy of even attention"
         last += [Lines("Adam, 6 layers", x, ratio, layers, "x", **relative)]
         found += [
             f"in {first.sum()} of {len(first)} models of several layers the first is sparse first"
@@ -368,5 +369,6 @@ def turning(time: np.ndarray, entropy: np.ndarray) -> tuple[float, float, float]
     """
     smooth = np.convolve(entropy, np.ones(3) / 3, "valid")
     lowest = int(smooth.argmin())
-    fall, rise = entropy[0] - smooth[lowest], smooth[-1] - smooth[lowest]
+    fall = entropy[0] - smooth[lowest]
+    rise = smooth[-1] - smooth[lowest]
     return fall, rise / fall if fall > 0 else np.nan, time[1:-1][lowest]

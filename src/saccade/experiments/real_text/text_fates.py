@@ -94,7 +94,8 @@ def train_one(
         training = ordinary | {"steps": every[-1], "every": every, "seed": repetition}
         gain = runs.gains_of(runs.transformer_run(text, {}, **training))
     else:
-        n_windows, rates = sample["n_windows"], sample["rates"]
+        n_windows = sample["n_windows"]
+        rates = sample["rates"]
         windows = text.corpus.windows(text.window, n_windows=n_windows, sample=repetition)
         residual = model == "query added"
         logits = runs.noise_free_logits(
@@ -155,8 +156,10 @@ def text_fates(
     """Do the frequent tokens of a text lose attention first, and win it in the end?"""
     source = Text(text, n_vocab, queries, window)
     rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    groups, given = source.groups, runs.assumptions(source, **rates)
-    theirs, own = sorted({0, early, *steps}), sorted({0, ordinary_early, *ordinary_steps})
+    groups = source.groups
+    given = runs.assumptions(source, **rates)
+    theirs = sorted({0, early, *steps})
+    own = sorted({0, ordinary_early, *ordinary_steps})
     times = {model: own if model == "ordinary" else theirs for model in MODELS}
     found = lab.grid(
         partial(
@@ -194,8 +197,10 @@ def text_fates(
     )
     main = []
     for (model, when, name), uncut in intervals.items():
-        score, place = SCORES[name], places[model, when]
-        gain, is_ordinary = gains[model][place], model == "ordinary"
+        score = SCORES[name]
+        place = places[model, when]
+        gain = gains[model][place]
+        is_ordinary = model == "ordinary"
         repeated, more = REPEATED[is_ordinary]
         ceiling = Ceiling(repeated, score.ceiling(gain, groups), more, score.even)
         measured = cut(uncut, SHARE if score.even else CORRELATION)
@@ -224,10 +229,12 @@ def text_fates(
     for name, score in SCORES.items():
         lines = []
         for tone, model in enumerate(MODELS):
-            x, observed = times[model][1:], gains[model][1:]
+            x = times[model][1:]
+            observed = gains[model][1:]
             values = np.array([score.of(gain, groups) for gain in observed])
             top = np.array([score.ceiling(gain, groups) for gain in observed])
-            low, high = values.min(axis=1), values.max(axis=1)
+            low = values.min(axis=1)
+            high = values.max(axis=1)
             lines.append(Line(x, values.mean(axis=1), model, tone=tone, low=low, high=high))
             lines += [Line(x, end, "", DASHES, tone) for end in (top, 2 * score.even - top)]
         y, ylim = ("share of pairs", SHARE) if score.even else ("rank correlation", CORRELATION)

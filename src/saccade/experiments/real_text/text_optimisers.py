@@ -43,17 +43,20 @@ from saccade.theory.questions import (
 from saccade.theory.scan_and_snap.statements import POSITIONAL_FATES, POSITIONAL_LEMMA_4, THEOREM_2B
 
 MOMENTUM = 0.9
-SAME, OTHER = 0.9, 0.5  # noise-corrected correlations that a reader would call the same, different
+SAME = 0.9  # noise-corrected correlations that a reader would call the same, different
+OTHER = 0.5
 ALIKE = 0.2  # with the gains without positions; two seeds agree at 0.1 to 0.6
 MATCHED = 0.5**0.5 / 0.02  # embeddings start with a spread of 0.02: then as large as sinusoids
 ENCODINGS: dict[str, dict[str, Any]] = {
     kind: {"positions": kind} for kind in ("none", "sinusoidal", "learned", "rotary", "alibi")
 }
 ENCODINGS["matched sinusoidal"] = {"positions": "sinusoidal", "embedding_scale": MATCHED}
-EARLY_STEPS, EARLY_BAR = 10, 0.85  # as in `text-forecast`
+EARLY_STEPS = 10  # as in `text-forecast`
+EARLY_BAR = 0.85
 N_HEADS = 4  # one would have ALiBi's flattest slope, 1/256 a token
 LR = 3e-3  # of Adam for the Transformer
-ADDED, COUNTED = "scores of token and place add", "the prior is counted"
+ADDED = "scores of token and place add"
+COUNTED = "the prior is counted"
 TOKENS = "100 tokens per query"
 
 
@@ -87,10 +90,8 @@ def one_encoding(*, positions: str, seed: int, text: Text, steps: int) -> xr.Dat
     run = runs.transformer_run(text, changes, seed=seed, **training)
     groups = text.groups
     by_head = run.head_score.transpose("time", "head", "query", "token").values
-    attention, kept = (
-        mean_attention(by_head, groups.frequency).mean(axis=1),
-        np.any(groups.distinct, 1),
-    )
+    attention = mean_attention(by_head, groups.frequency).mean(axis=1)
+    kept = np.any(groups.distinct, 1)
     distinct, common = (
         np.where(member & kept[:, None], attention, 0).sum(axis=2)[:, kept].mean(axis=1)
         for member in (groups.distinct, groups.common)
@@ -119,7 +120,8 @@ def across_seeds(one: fates.Array, other: fates.Array, groups: TokenGroups) -> f
     """Mean score of each seed with all other seeds of another model: the same one shares its start.
     NaN for a single seed.
     """
-    scores, n_seeds = scores_of(one, other, groups), len(one)
+    scores = scores_of(one, other, groups)
+    n_seeds = len(one)
     others = scores[~np.eye(n_seeds, dtype=bool)].reshape(n_seeds, -1)
     return others.mean(axis=1) if n_seeds > 1 else np.full(1, np.nan)
 
@@ -177,7 +179,8 @@ def text_optimisers(
     """Does it depend on the optimiser, or on positions, which tokens of a text gain attention?"""
     source = Text(text, n_vocab, queries, window)
     rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    kinds, starts = optimisers(rates, adam_rates), checked_seeds(seeds)
+    kinds = optimisers(rates, adam_rates)
+    starts = checked_seeds(seeds)
     groups = source.groups
     noise_free = (
         partial(one_optimiser, text=source, n_windows=n_windows, steps=steps, kinds=kinds),
@@ -200,7 +203,9 @@ def text_optimisers(
     top = {kind: fates.gain_agreement(one, groups) for kind, one in gain.items()}
     with_sgd = {kind: noise_corrected(one, gain["SGD"], groups) for kind, one in gain.items()}
     adam = [kind for kind in kinds if kind.startswith("Adam")]
-    lowest, middle, highest = adam[0], adam[len(adam) // 2], adam[-1]
+    lowest = adam[0]
+    middle = adam[len(adam) // 2]
+    highest = adam[-1]
     intervals = simultaneous(
         {kind: with_sgd[kind] for kind in ("momentum", *adam)}
         | {
@@ -215,7 +220,8 @@ def text_optimisers(
         agreed = min(top[kind] for kind in compared)
         return Ceiling("two samples of the text", agreed, limits=limits)
 
-    case, title = lab.case().after_trial_runs, "noise-corrected rank correlation of gains, "
+    case = lab.case().after_trial_runs
+    title = "noise-corrected rank correlation of gains, "
     case.under(ceiling("SGD", "momentum")).at_least(
         MOMENTUM_AS_A_RATE, f"{title}momentum with SGD, {TOKENS}", intervals["momentum"], SAME
     )

@@ -52,16 +52,21 @@ def first_force(
     rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     solver = {"rtol": 1e-10, "atol": 1e-16, "n_times": 2}
     saved = sorted({int(step) for step in np.geomspace(2, steps, 12).round()})
-    main, tokens, early, late = [], [Line([-1, 1], [-1, 1], "equal", DASHES, None)], [], []
+    main = []
+    tokens = [Line([-1, 1], [-1, 1], "equal", DASHES, None)]
+    early = []
+    late = []
     for tone, (context, length) in enumerate(lab.each(CONTEXTS.items())):
         drawn = Windows.of_classes(task, n_context=length, n_windows=windows, seed=seed)
         counted = (drawn.counts, drawn.query, drawn.next_token, drawn.weight)
-        query, case = int(drawn.query[0]), lab.case(context=context)
+        query = int(drawn.query[0])
+        case = lab.case(context=context)
 
         # The first force and its next order, against the flow.
         force = theory.first_force(*counted)
         clock = theory.first_force_clock(force, lr_decoder=lr_decoder, queries=[query])
-        times, model = SHARES * clock, saccade.PairwiseText(drawn, **rates)
+        times = SHARES * clock
+        model = saccade.PairwiseText(drawn, **rates)
         flow = np.array([end(saccade.flow(model, t1=t, **solver)) for t in times])
         law, law_next = (
             np.array(
@@ -69,7 +74,8 @@ def first_force(
             )
             for k in (2, 3)
         )
-        first, following = apart(law, flow), apart(law_next, flow)
+        first = apart(law, flow)
+        following = apart(law_next, flow)
         title = "first force against the early flow: relative distance"
         main.append(case.at_most(FIRST_FORCE, title, first[0], 0.01))
         unscaled = saccade.PairwiseText(drawn, normalise=False, **rates)
@@ -99,9 +105,11 @@ def first_force(
 
         lab.keep("flow", flow, "share token", "attention logits in the flow", context=context)
         lab.keep("law", law, "share token", "the same by the first force", context=context)
-        scale, moved = np.abs(flow[0]).max(), told.error > 0
+        scale = np.abs(flow[0]).max()
+        moved = told.error > 0
         shown = np.abs(flow[0]) > 0
-        x, y = law[0][shown] / scale, flow[0][shown] / scale
+        x = law[0][shown] / scale
+        y = flow[0][shown] / scale
         tokens.append(Line(x, y, f"context: {context}", POINTS, tone))
         early.append(Line(SHARES, first, f"first force, {context}", POINTS, tone))
         early.append(Line(SHARES, following, f"with its next order, {context}", DASHES, tone))
@@ -110,7 +118,8 @@ def first_force(
         late.append(Line(step, told.error[moved], f"predicted, {context}", DASHES, tone))
 
     early.append(Line(SHARES, 0.1 * SHARES, "10 % × t / predicted time", tone=None))
-    x, y = "first force (largest logit of the flow = 1)", "logit in the flow"
+    x = "first force (largest logit of the flow = 1)"
+    y = "logit in the flow"
     lab.draw(
         Lines("one point for each token", x, y, tokens),
         Lines("the first force", "t / predicted time of 10 % error", FROM_FLOW, early, "xy"),

@@ -91,7 +91,8 @@ def plain_descent(
         shape = {"n_classes": n_classes, "n_distinct": n_distinct, "n_vocab": n_vocab}
         return one_common_token(common_feature=feature, **shape)
 
-    weak, sizes = task_of(common_feature), {"n_vocab": n_vocab, "n_classes": n_classes}
+    weak = task_of(common_feature)
+    sizes = {"n_vocab": n_vocab, "n_classes": n_classes}
     shape = sizes | {"overlap": common_feature**2}
     keep = {"keep": ("attention_logits",)}
     stage_tasks = {
@@ -109,7 +110,8 @@ def plain_descent(
     work = lab.each([*rates, *followed, *OTHERS, *strong_features, *cells])
 
     # Theorem 4 in plain descent, at slow attention (Assumption 1(c) holds) and at fast attention.
-    flows, against = {}, []
+    flows = {}
+    against = []
     for (speed, role), _ in zip(rates, work, strict=False):
         decoder, attention = SCALES[role]
         rate = (slow if speed == "slow" else 10 * fast) * attention
@@ -129,7 +131,8 @@ def plain_descent(
     for speed in ("slow", "fast"):
         base = flows[speed, "base"]
         at = int(np.argmin(np.abs(base.t - base.theory.scan_time)))
-        grown, coupled = base.measured[at], base.theory.plain_growth(np.append(0.0, base.t))[1:]
+        grown = base.measured[at]
+        coupled = base.theory.plain_growth(np.append(0.0, base.t))[1:]
         one = case(speed) if speed == "slow" else case(speed).breaking(assumed.FAST_DECODER)
         title = "log growth of the plain flow (B) near t0', from plain descent's coupling"
         one.near(PLAIN_COUPLING, title, grown, coupled[at], relative=0.05)
@@ -152,7 +155,9 @@ def plain_descent(
     freezes = case("slow").near(PLAIN_SNAP, title, found, predicted, relative=0.25)
 
     # Plain descent's own theory, token by token.
-    paths, falls, errors = {}, {}, []
+    paths = {}
+    falls = {}
+    errors = []
     for (name, (task, rate, end)), _ in zip(followed.items(), work, strict=False):
         options = {"t1": end, "n_times": 120, "lr_decoder": 1.0, "lr_attention": rate}
         run = paths[name] = saccade.flow(task, **options, **keep)
@@ -170,7 +175,8 @@ def plain_descent(
     together.at_most(PLAIN_MEMORY, title, np.concatenate(errors), 0.02)
 
     # Growth per unit of ln t with fast attention, from 100 t0 on.
-    quickly, slowly = lab.case(attention="fast"), lab.case(attention="slow")
+    quickly = lab.case(attention="fast")
+    slowly = lab.case(attention="slow")
     path = lead(paths["weak, fast"], weak)
     laws = [(path, law := fast_law(path, weak, fast))]
     for (K, overlap, M), _ in zip(OTHERS.values(), work, strict=False):
@@ -181,7 +187,8 @@ def plain_descent(
     heights = [theory.plain_snap_height(f**2, **sizes) for f in strong_features]
     for (feature, height), _ in zip(zip(strong_features, heights, strict=True), work, strict=False):
         # To three times the height at which it should snap, and finely: the peak is flat.
-        end, task = float(np.exp(3 * height) * n_classes / n_vocab), task_of(feature)
+        end = float(np.exp(3 * height) * n_classes / n_vocab)
+        task = task_of(feature)
         run = saccade.flow(task, t1=end, n_times=300, lr_attention=fast, **keep)
         laws.append((one := lead(run, task), fast_law(one, task, fast)))
     title = "growth per unit of ln t from the theory of fast attention: largest relative error"
@@ -201,10 +208,13 @@ def plain_descent(
     control = quickly.breaking(met("attention is slow", False))
     grown = ends["fast"].measured[-1]
     control.near(PLAIN_GROWTH, title, grown, told * fast / slow, relative=0.2)
-    t, rate, slowest = path.t, path.rate[path.late], theory.slowest_plain_growth(**shape).rate
+    t = path.t
+    rate = path.rate[path.late]
+    slowest = theory.slowest_plain_growth(**shape).rate
     title = "slowest growth per unit of ln t"
     quickly.after_trial_runs.near(PLAIN_GROWTH, title, rate.min(), slowest, relative=0.2)
-    title, again = "growth per unit of ln t picks up again: at the end / at its minimum", rate[-2]
+    title = "growth per unit of ln t picks up again: at the end / at its minimum"
+    again = rate[-2]
     quickly.at_least(PLAIN_GROWTH, title, again / rate.min(), 1.05)
     share = 1 - common_feature**2  # of the fall that eq. 100 has and Theorem 4 leaves out
     corrected = n_classes * share * ends["fast"].predicted
@@ -226,7 +236,8 @@ def plain_descent(
     overlap = np.sum(feature[:, 0] * feature[:, 1], axis=1)
     found = np.gradient(long.gap, np.log(long.height))[1:-1]
     after = theory.late_plain_growth_rate(overlap, n_classes=n_classes)
-    off, height = np.abs(found / after[1:-1] - 1), long.height[1:-1] / heights[0]
+    off = np.abs(found / after[1:-1] - 1)
+    height = long.height[1:-1] / heights[0]
     title = "growth per unit of ln L after the snap, largest relative error"
     overlaps.at_most(PLAIN_LATE_SNAP, title, off[height > 3], 0.1)
     control = overlaps.but(height="below L_s").breaking(met("plain descent has snapped", False))
@@ -236,10 +247,12 @@ def plain_descent(
     # The four stages of Fig. 2, in both flows and by the theory of plain descent.
     found: dict[str, list[Any]] = {"B": [], "C": [], "theory": []}
     for (name, ratio), _ in zip(cells, work, strict=True):
-        task, options = stage_tasks[name], {"t1": t1, "n_times": 160, "keep": ("attention",)}
+        task = stage_tasks[name]
+        options = {"t1": t1, "n_times": 160, "keep": ("attention",)}
         rates = {"lr_decoder": 1.0, "lr_attention": 1 / ratio}
         run = saccade.flow(task, **rates, **options)
-        when, occurs = run.time.values, task.token_prob.any(axis=0)
+        when = run.time.values
+        occurs = task.token_prob.any(axis=0)
         told = np.zeros(run.attention.shape)
         logits = predicted_logits(when, task, **rates)
         told[..., occurs] = theory.limit_attention(task.token_prob[:, occurs], logits)
@@ -260,7 +273,8 @@ def plain_descent(
     one.none(FOUR_STAGES, title, ~comes["C"][~quick & strong_ones, 2])
     title = "a winner emerges, at every ratio"
     lab.case(flow="C", overlaps="weak").none(FOUR_STAGES, title, ~comes["C"][~strong_ones, 1])
-    title, plain = "all stages come, in order, for every task and ratio", lab.case(flow="B")
+    title = "all stages come, in order, for every task and ratio"
+    plain = lab.case(flow="B")
     plain.none(FOUR_STAGES, title, ~ordered["B"])
     title = "plain flow reaches the stages that theory says, and no others"
     plain.none(PLAIN_MEMORY, title, comes["B"] != comes["theory"])
@@ -276,7 +290,8 @@ def plain_descent(
         Line(t, should_fall, "theory of plain descent", tone=0),
         Line(t[::5], fell[::5], "plain flow (B), fast attention", POINTS, 0),
     ]
-    title, y = "Theorem 4 and plain descent", "fall of the common token, -z"
+    title = "Theorem 4 and plain descent"
+    y = "fall of the common token, -z"
     fall_panel = Lines(title, "t (steps)", y, lines, "xy", xlim=(1, None), ylim=(1e-6, 30))
     lines = [
         Line(t, np.gradient(corrected, np.log(t)), "Theorem 4, corrected", DASHES, 3),
@@ -300,15 +315,18 @@ def plain_descent(
         "which is on the lines of its own theory. Panel 2: growth per unit of ln t. In Theorem 4 "
         "it keeps falling; in plain descent it passes a minimum and rises again.",
     )
-    dense, snapped = strong[0], long.height > heights[0]
-    fine, coarse = dense.height > 3, long.height > dense.height[-1]
+    dense = strong[0]
+    snapped = long.height > heights[0]
+    fine = dense.height > 3
+    coarse = long.height > dense.height[-1]
     lines = [
         Line(dense.height[fine][::5], dense.rate[fine][::5], "plain flow (B)", POINTS, 0),
         Line(long.height[coarse], long.rate[coarse], "", POINTS, 0),
         Line(dense.height[dense.late], laws[-len(heights)][1], "theory of fast attention", tone=1),
         Line(long.height[snapped], (after / long.height)[snapped], "after the snap", DASHES, 0),
     ]
-    x, marks = "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷", {heights[0]: "ln(M/K)/ρ"}
+    x = "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷"
+    marks = {heights[0]: "ln(M/K)/ρ"}
     title = "strong overlap: it snaps in the end"
     winners = []
     for tone, name in enumerate(stage_tasks):
@@ -317,7 +335,8 @@ def plain_descent(
             winners.append(Line(ratios, leads[flow][here], f"{name} ({flow})", style, tone))
         label = "" if tone else "theory of (B)"
         winners.append(Line(ratios, leads["theory"][here], label, tone=tone))
-    y, room = "share of the top token / at the start", 3 * max(map(max, leads.values()))
+    y = "share of the top token / at the start"
+    room = 3 * max(map(max, leads.values()))
     lab.draw(
         Lines(title, x, "growth per unit of ln t", lines, "xy", marks=marks),
         Lines(
@@ -378,7 +397,8 @@ class Lead(NamedTuple):
     @property
     def last_peak(self) -> float:
         """Height of the last maximum of growth after 10 t0, beyond that of the scan; NaN if none."""
-        rate, height = self.rate, self.height
+        rate = self.rate
+        height = self.height
         past = self.t[1:-1] >= 10 * self.snap_time
         peaks = np.flatnonzero(past & (rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:])) + 1
         return float(height[peaks[-1]]) if len(peaks) else np.nan
@@ -386,7 +406,8 @@ class Lead(NamedTuple):
 
 def lead(run: xr.Dataset, task: SequenceClasses) -> Lead:
     sizes = {"n_vocab": task.n_vocab, "n_classes": task.n_classes}
-    t, z = run.time.values[1:], class_logits(run, task, 0)[1:]
+    t = run.time.values[1:]
+    z = class_logits(run, task, 0)[1:]
     gap = z[:, np.flatnonzero(task.distinct[0])[-1]] - z[:, np.flatnonzero(task.common)[0]]
     height = np.log(task.n_vocab * t / task.n_classes)
     return Lead(t, height, gap, theory.snap_time(**sizes, lr_decoder=1.0))

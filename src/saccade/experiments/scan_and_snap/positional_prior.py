@@ -38,14 +38,14 @@ from saccade.theory.scan_and_snap.statements import (
 )
 
 # Tokens: common everywhere; common, near in class 1; distinct of class 1, nearest first.
-EVERYWHERE, PLACED, OWN = 0, 1, slice(3, 8)
+EVERYWHERE = 0
+PLACED = 1
+OWN = slice(3, 8)
 N_DISTANCES = 8
 APART = 2  # places between the distinct tokens of class 1 and those of class 2
-LEFT_ALIKE, COUNTED, NO_POSITIONS = (
-    "the prior leaves classes alike",
-    "the prior is counted",
-    "no positions",
-)
+LEFT_ALIKE = "the prior leaves classes alike"
+COUNTED = "the prior is counted"
+NO_POSITIONS = "no positions"
 SLOPES = (0.0, 0.1, 0.15, 0.2, 0.25, 0.29, 0.31, 0.35, 0.5, 0.75)
 SLOW = 0.01  # attention rate so low that only the decoder sets the pace
 EARLY = 0.01  # of the time of fastest attention: velocities are still those of the start

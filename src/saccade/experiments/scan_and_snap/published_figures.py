@@ -90,7 +90,8 @@ def published_figures(
     pairs = [
         (a * ratio, a) for a in attention_rates for ratio in checked_list("ratios", ratios, low=0)
     ]
-    small, medium = saccade.SequenceClasses.syn_small(), saccade.SequenceClasses.syn_medium
+    small = saccade.SequenceClasses.syn_small()
+    medium = saccade.SequenceClasses.syn_medium
     usual = {"momentum": momentum, "seeds": seeds, "batch": batch, "context": context}
 
     def trained(task: saccade.SequenceClasses, **options: Any) -> xr.Dataset:
@@ -152,7 +153,8 @@ def published_figures(
         for name, values in last_step(runs[n].isel(time=0), medium(n), axes).data_vars.items():
             lab.keep(str(name), values, n_queries=n)
     found = lab.kept()
-    entropy, recall = found.entropy.mean("seed"), found.recall.mean("seed")
+    entropy = found.entropy.mean("seed")
+    recall = found.recall.mean("seed")
     fall = recall.isel(level=0) - recall.isel(level=-1)
     case = lab.case(met("the published settings", not changed and steps == 100))
     by_rate = ("n_queries", "ratio", "lr_attention")
@@ -204,9 +206,11 @@ def published_figures(
         sentence="Momentum 0.9 does not act like ten times the rate: attention ends sparser. "
         "The same descent without noise predicts by how much.",
     )
-    zero, other = ends[MOMENTUM], ends[UNIFORM]
+    zero = ends[MOMENTUM]
+    other = ends[UNIFORM]
     if len(other) > 1:
-        mean, spread = 1.871, 0.052  # one query, both rates 1, ten seeds
+        mean = 1.871  # one query, both rates 1, ten seeds
+        spread = 0.052
         error = np.sqrt(spread**2 / 10 + other.var(ddof=1) / len(other))
         # A standard deviation from n seeds is itself uncertain by one part in sqrt(2(n - 1)).
         log_error = np.sqrt(0.5 / 9 + 0.5 / (len(other) - 1))
@@ -297,7 +301,8 @@ def last_step(
         "entropy": entropy.mean(axis=-1),
         "recall": np.where(finished, np.stack(marked, axis=-1).mean(axis=2), np.nan),
     }
-    shape, dims = [len(values) for values in axes.values()], (*axes, "seed", "level")
+    shape = [len(values) for values in axes.values()]
+    dims = (*axes, "seed", "level")
     arrays = {
         name: (dims[: values.ndim + 1], values.reshape(*shape, *values.shape[1:]))
         for name, values in measured.items()
@@ -340,7 +345,8 @@ def stacked(attention: xr.DataArray, task: saccade.SequenceClasses, ratio: int) 
     for rank, token in enumerate(own[np.argsort(task.token_prob[0, own])], 1):
         name = f"distinct, number {rank} from the rarest"
         groups[name], tones[name] = shown[token], rank / len(own)
-    title, labels = f"class 1, η_Y/η_Z = {ratio}", [str(step) for step in SHOWN]
+    title = f"class 1, η_Y/η_Z = {ratio}"
+    labels = [str(step) for step in SHOWN]
     return Bars(title, "iteration", "attention", labels, groups, True, (0, 1), tones)
 
 
@@ -348,7 +354,8 @@ def entropy_panel(run: xr.Dataset, n: int) -> Lines:
     lines = []
     for place, rate in enumerate(run.lr_attention.values, 1):
         entropy = run.entropy.sel(lr_attention=rate).dropna("ratio", how="all")
-        mean, spread = entropy.mean("seed"), entropy.std("seed")
+        mean = entropy.mean("seed")
+        spread = entropy.std("seed")
         label = f"η_Z = {rate:g}"
         shade = place / run.sizes["lr_attention"]
         line = Line(entropy.ratio, mean, label, tone=shade, low=mean - spread, high=mean + spread)

@@ -58,7 +58,8 @@ class WithGram(System):
         return pairwise_loss(*parameters, self.task)
 
     def velocity(self, parameters: GramWeights) -> GramWeights:
-        slope, gram = jax.grad(self.loss)(parameters), parameters.gram
+        slope = jax.grad(self.loss)(parameters)
+        gram = parameters.gram
         decoder_dot = -gram @ slope.decoder @ gram
         logits_dot = -self.lr_attention * gram @ slope.attention_logits @ gram
         return GramWeights(decoder_dot, logits_dot, jnp.zeros_like(gram))
@@ -95,7 +96,8 @@ def reparameterisation(
     options = {"t1": t1, "n_times": 60, "rtol": 1e-12, "atol": 1e-14}
     next(work)
     pairwise = saccade.flow(task, lr_attention=lr_attention, **options)
-    t, logits = pairwise.time.values, {"Y, Z": pairwise.attention_logits.values[:, 0]}
+    t = pairwise.time.values
+    logits = {"Y, Z": pairwise.attention_logits.values[:, 0]}
     for moves, system in embedded.items():
         next(work)
         logits[moves] = saccade.flow(system, **options).attention_logits.values[:, 0]
@@ -112,7 +114,8 @@ def reparameterisation(
     factored.at_least(QUERY_KEY_TERMS, title, ends[1] / ends[0], 1, strict=True)
 
     # Random embeddings of finite width.
-    system, occurs = WithGram(task, lr_attention), task.token_prob.any(axis=0)
+    system = WithGram(task, lr_attention)
+    occurs = task.token_prob.any(axis=0)
     exact = saccade.flow(system, t1=t1).row.values[-1]
     distance = np.empty((len(widths), draws))
     for place, (width, seed) in zip(np.ndindex(*distance.shape), work, strict=True):
@@ -124,7 +127,8 @@ def reparameterisation(
         gap = (row - exact)[occurs]
         distance[place] = np.abs(gap - gap.mean()).max() / np.abs(exact[occurs]).max()
     lab.keep("distance", distance, "width seed", "largest difference of logits at the end")
-    mean, random = distance.mean(axis=1), lab.case(embeddings="random")
+    mean = distance.mean(axis=1)
+    random = lab.case(embeddings="random")
     power = fits.power(widths, mean)
     title = "power of the width in the distance from the pairwise flow"
     random.near(FINITE_WIDTH, title, power, -0.5, within=0.1)

@@ -136,7 +136,8 @@ def scan_then_snap(
         lab.keep("steps", flow.t, "sample", "time of each sample", "steps of SGD", flow=name)
         lab.keep("log_growth", flow.measured, "sample", "B = ∫ dz / f² of the leader", flow=name)
         lab.keep("theory_growth", flow.predicted, "sample", "B of the corrected theory", flow=name)
-    base, regular = flows["base"], {name: flows[name] for name in flows if name not in broken}
+    base = flows["base"]
+    regular = {name: flows[name] for name in flows if name not in broken}
     del regular["slow attention"]  # it grows too little for slopes; only who gains is asked of it
     leader = base.leader
     common = task.common & (leader.prob > 0)
@@ -178,10 +179,8 @@ def scan_then_snap(
                 lab.leave_out(f"Growth while {side} is left out for {missing}: too few samples.")
             if known:
                 given = worst([alike[name] for name in known])
-                joint, title = (
-                    lab.case(*given, **whose, flows=", ".join(known)),
-                    f"{title}, over theory",
-                )
+                joint = lab.case(*given, **whose, flows=", ".join(known))
+                title = f"{title}, over theory"
                 found = [ratios[name] for name in known]
                 joint.after_trial_runs.near(SELF_CONSISTENT_GROWTH, title, found, 1, within=within)
     in_all = lab.case(*worst(rest.values()), **whose)
@@ -268,7 +267,8 @@ def own_classes(path: str, n_vocab: int | None) -> SequenceClasses:
 
 def obstacle(task: SequenceClasses) -> str:
     """Why nothing can be said of growth; empty if something can."""
-    found, prob = leader_of(task), task.token_prob
+    found = leader_of(task)
+    prob = task.token_prob
     names = np.array(task.labels)[task.next_token]
     if task.n_classes < 2:
         return "with a single class there is nothing to tell apart, and attention has no drive."
@@ -287,8 +287,10 @@ def obstacle(task: SequenceClasses) -> str:
 
 def unlike(task: SequenceClasses) -> tuple[SequenceClasses, SequenceClasses]:
     """One class drawn four times as often; the common token as two, with the same overlaps."""
-    prob, weight = task.token_prob, np.append(4.0, np.ones(task.n_classes - 1))
-    half, rest = prob[:, :1] / np.sqrt(2), prob[:, 1:][:, prob[:, 1:].any(axis=0)]
+    prob = task.token_prob
+    weight = np.append(4.0, np.ones(task.n_classes - 1))
+    half = prob[:, :1] / np.sqrt(2)
+    rest = prob[:, 1:][:, prob[:, 1:].any(axis=0)]
     two = SequenceClasses(np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True)
     return replace(task, class_weight=weight), two
 
@@ -345,7 +347,8 @@ def slope_ratio(flow: Growth, side: str) -> float:
 
 def entropy_lost(flow: Growth) -> float:
     """By the end, as Theorem 2 and the corrected growth have it (nats)."""
-    K, ends = flow.theory.clock["n_classes"], np.array([0.0, flow.predicted[-1]])
+    K = flow.theory.clock["n_classes"]
+    ends = np.array([0.0, flow.predicted[-1]])
     attention = attention_at(ends, flow.leader, K)
     return float(-np.diff(measures.distinct_entropy(attention, flow.leader.distinct)).item())
 
@@ -357,16 +360,21 @@ def draw(
     common: np.ndarray,
     whose: Mapping[str, str],
 ) -> None:
-    base, leader, told = flows["base"], flows["base"].leader, flows["base"].theory
-    t, marks = base.t, {told.scan_time: "t0': scanned", told.snap_time: "t0: snapped"}
-    top, shared = base.attention[1:, leader.token], base.attention[1:, common].sum(axis=1)
+    base = flows["base"]
+    leader = flows["base"].leader
+    told = flows["base"].theory
+    t = base.t
+    marks = {told.scan_time: "t0': scanned", told.snap_time: "t0: snapped"}
+    top = base.attention[1:, leader.token]
+    shared = base.attention[1:, common].sum(axis=1)
     shared_name = "common token" if common.sum() == 1 else f"{common.sum()} common tokens"
     first = [
         Line(t, top, whose.get("token", "most frequent distinct token"), tone=0),
         Line(t, 1 - top - shared, "other distinct tokens", tone=2),
         Line(t, shared, shared_name, tone=6),
     ]
-    growth, local = [], []
+    growth = []
+    local = []
     three = [flows[name] for name in ("slower decoder", "base", "faster decoder")]
     height = 1.1 * max(np.nanmax(flow.measured) for flow in three)
     for tone, flow in enumerate(three):
@@ -378,7 +386,8 @@ def draw(
         x = flow.t / flow.theory.scan_time
         local.append(Line(x[::4], flow.exponent(flow.measured)[::4], rate, POINTS, tone))
         local.append(Line(x, flow.exponent(flow.predicted), "", tone=tone))
-    x, printed = t / told.scan_time, base.exponent(base.printed)
+    x = t / told.scan_time
+    printed = base.exponent(base.printed)
     local.append(Line(x, printed, "Theorem 4 as printed", DASHES, None))
     of = " of {token} in class {class}".format(**whose) if whose else ""
     lab.draw(

@@ -45,7 +45,9 @@ from saccade.theory.scan_and_snap.open_statements import (
     UNEQUAL_FATES,
 )
 
-ALIKE, UNEQUAL, TWO = "classes alike", "unequal classes", "two classes"
+ALIKE = "classes alike"
+UNEQUAL = "unequal classes"
+TWO = "two classes"
 STABLE = "steps of attention do not overshoot"
 FATES = "distinct tokens rise, common ones fall, at every ratio"
 TURN = "height at which the top distinct token of the lightest class is back at its start / "

@@ -55,17 +55,22 @@ from saccade.theory.scan_and_snap.statements import (
 
 KEEP: dict[str, Any] = {"keep": ("attention_logits",)}
 WEAK = ("Assumption 2", "Theorem 1")
-ONE, SEVERAL, ISOLATED = "one common token", "several common tokens", "one overlaps no other"
+ONE = "one common token"
+SEVERAL = "several common tokens"
+ISOLATED = "one overlaps no other"
 GAINS = "distinct tokens always gain attention, flow (C)"
 LEAD = "lead of the most frequent distinct token against r(0) χ, largest relative gap"
 # "None falls" is a limit. Where a sequence shows the rarest token three times (T = 512) it still
 # falls in one run of twenty; from ten times on it never did in 200 (T = 2048).
-OFTEN, SELDOM_FALLING = 10.0, 0.01
+OFTEN = 10.0
+SELDOM_FALLING = 0.01
 LEARNT = 0.1  # nats: far below ln 2, the loss of guessing between two classes
 # Fall of a distinct logit at its deepest from which its attention is small: e^-6 of the common.
 FLED = 2.0
-RATIOS, DEPTHS = (100.0, 10.0, 1.0), (2.25, 4.0, 6.25)
-WRONG_RATES, WRONG_STRENGTH = (1.0, 0.5), 5.0
+RATIOS = (100.0, 10.0, 1.0)
+DEPTHS = (2.25, 4.0, 6.25)
+WRONG_RATES = (1.0, 0.5)
+WRONG_STRENGTH = 5.0
 
 
 @experiment(

@@ -56,7 +56,8 @@ def integrated(t: ArrayLike, curve: dict[str, Any]) -> Array:
 
 
 def growth_figures() -> Iterator[Formula]:
-    fig_3, t = PREMISE | {"lr_decoder": 0.5, "overlap_constant": 0.006}, np.linspace(17.5, 700, 40)
+    fig_3 = PREMISE | {"lr_decoder": 0.5, "overlap_constant": 0.006}
+    t = np.linspace(17.5, 700, 40)
     gap = np.abs(theory.growth_bound(t, **fig_3) - integrated(t, fig_3)[0]).max()
     yield Formula(FIG_3, "its slowest curve against the differential equation", gap, 1e-6)
     for n_vocab, ratio in ((100, 10.0), (10_000, 1.0)):
@@ -110,7 +111,8 @@ def late_form_of_theorem_4() -> Iterator[Formula]:
 
 
 def first_force_of_classes() -> Iterator[Formula]:
-    task, K = classes(3, 5), 3
+    task = classes(3, 5)
+    K = 3
     drawn = Windows.of_classes(task, n_context=np.inf, n_windows=1, seed=0)
     found = theory.first_force(drawn.counts, drawn.query, drawn.next_token, drawn.weight)
     force = found.force[int(drawn.query[0])]
@@ -126,7 +128,9 @@ def first_force_of_classes() -> Iterator[Formula]:
 
 def embedded_velocities() -> Iterator[Formula]:
     """All three matrices moving, at a point away from the start, with orthonormal embeddings."""
-    task, rng, moves = two_small_classes(), np.random.default_rng(0), ("query", "key", "value")
+    task = two_small_classes()
+    rng = np.random.default_rng(0)
+    moves = ("query", "key", "value")
     system = TokenEmbedded(task, moves=moves, lr_attention=0.3)
     start = system.start(rng)
     size = start.query.shape
@@ -137,7 +141,8 @@ def embedded_velocities() -> Iterator[Formula]:
         gradient = jax.grad(pairwise_loss, argnums=(0, 1))
         slopes = map(np.asarray, gradient(*pair(weights), jnp.eye(task.n_vocab), task))
     decoder_slope, logits_slope = slopes
-    queries, keys = weights.embedding @ weights.query, weights.embedding @ weights.key
+    queries = weights.embedding @ weights.query
+    keys = weights.embedding @ weights.key
     told = (-decoder_slope, theory.query_key_velocity(-0.3 * logits_slope, queries, keys))
     pairs = zip(moved, told, strict=True)
     gap = max(np.abs(one - other).max() / np.abs(other).max() for one, other in pairs)
