@@ -393,10 +393,10 @@ def condensation(
         1,
         within=0.02,
     )
-    error = power("linear_error")
+    linear_order = power("linear_error")
     title = "power of ε in the linear flow's error at T_p"
-    early.at_least(PROPOSITION_C_2, title, error, 2 / ORDER)
-    early.near(SHARPER_ORDERS, title, error, 3 / ORDER, within=0.05)
+    early.at_least(PROPOSITION_C_2, title, linear_order, 2 / ORDER)
+    early.near(SHARPER_ORDERS, title, linear_order, 3 / ORDER, within=0.05)
     early.at_least(
         REMARK_C_3,
         "power of ε in |R_0| + |R_1| at T_p, above the 2/n of Lemma 3.1",

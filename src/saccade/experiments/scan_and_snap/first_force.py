@@ -10,6 +10,7 @@ divided by its length, and the prediction must fail. On text: `text-forecast`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated as A
 
 import numpy as np
@@ -49,8 +50,8 @@ def first_force(
 ) -> str:
     """Can token counts alone predict how attention first moves?"""
     task = classes(n_classes, n_distinct)
-    rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    solver = {"rtol": 1e-10, "atol": 1e-16, "n_times": 2}
+    learner = partial(saccade.PairwiseText, lr_decoder=lr_decoder, lr_attention=lr_attention)
+    flow_to = partial(saccade.flow, rtol=1e-10, atol=1e-16, n_times=2)
     saved = sorted({int(step) for step in np.geomspace(2, steps, 12).round()})
     main = []
     tokens = [Line([-1, 1], [-1, 1], "equal", DASHES, None)]
@@ -66,20 +67,22 @@ def first_force(
         force = theory.first_force(*counted)
         clock = theory.first_force_clock(force, lr_decoder=lr_decoder, queries=[query])
         times = SHARES * clock
-        model = saccade.PairwiseText(drawn, **rates)
-        flow = np.array([end(saccade.flow(model, t1=t, **solver)) for t in times])
-        law, law_next = (
-            np.array(
-                [theory.early_attention_logits(t, force, order=k, **rates)[query] for t in times]
-            )
-            for k in (2, 3)
+        model = learner(drawn)
+        flow = np.array([end(flow_to(model, t1=t)) for t in times])
+        early_logits = partial(
+            theory.early_attention_logits,
+            force=force,
+            lr_decoder=lr_decoder,
+            lr_attention=lr_attention,
         )
+        law = np.array([early_logits(t, order=2)[query] for t in times])
+        law_next = np.array([early_logits(t, order=3)[query] for t in times])
         first = apart(law, flow)
         following = apart(law_next, flow)
         title = "first force against the early flow: relative distance"
         main.append(case.at_most(FIRST_FORCE, title, first[0], 0.01))
-        unscaled = saccade.PairwiseText(drawn, normalise=False, **rates)
-        found = end(saccade.flow(unscaled, t1=times[0], **solver))
+        unscaled = learner(drawn, normalise=False)
+        found = end(flow_to(unscaled, t1=times[0]))
         control = case.but([met(UNIT_LENGTH, False)], attention="not divided by its length")
         control.breaking(UNIT_LENGTH).at_most(FIRST_FORCE, title, apart(law[0], found), 0.01)
         title = "relative distance where the predicted error is 10 %"
@@ -93,7 +96,12 @@ def first_force(
         # Decoder first, against descent.
         run = saccade.train(model, steps=steps, save=saved, dtype="float64")
         told = theory.decoder_first(
-            *counted, steps=saved, queries=[query], dtype=np.float64, **rates
+            *counted,
+            steps=saved,
+            queries=[query],
+            dtype=np.float64,
+            lr_decoder=lr_decoder,
+            lr_attention=lr_attention,
         )
         true = apart(told.attention_logits[:, 0], run.attention_logits.values[:, 0])
         title = "decoder first against descent, while its predicted error is below 5 %"

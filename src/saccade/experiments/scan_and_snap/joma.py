@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
@@ -98,7 +99,7 @@ def joma(
 ) -> str:
     """Do the weights above attention determine where it moves?"""
     starts = checked_seeds(seeds)
-    drives = np.sort(drives)
+    pushes = np.sort(drives)
     trees = {depth: tree(depth, scale) for depth in depths}
     work = lab.each([*LAYERS, "one neuron", *trees, "laws"])
 
@@ -138,23 +139,23 @@ def joma(
 
     # Theorem 2: one neuron under a constant gradient, and under one that fades.
     next(work)
-    end = theory.blow_up_time(drives[-1])
+    end = theory.blow_up_time(pushes[-1])
     grown = []
     title = "time until the leading weight reaches 3 / predicted time"
     for gradient, fades in {"constant": False, "fading": True}.items():
-        run = saccade.flow(OneNeuron(drives, fades), t1=0.999 * end, n_times=1000)
+        run = saccade.flow(OneNeuron(pushes, fades), t1=0.999 * end, n_times=1000)
         t = run.time.values
         weight = run.parameter_weight.values
-        reached = reaching_time(t, weight[:, -1], 3.0) / theory.reach_time(3.0, drives[-1])
+        reached = reaching_time(t, weight[:, -1], 3.0) / theory.reach_time(3.0, pushes[-1])
         case = lab.case(met(STATIONARY, not fades), gradient=gradient)
         if fades:  # a gradient that fades never takes it there
             reached = np.nan_to_num(reached, nan=np.inf)
             case = case.breaking(STATIONARY)
         else:
-            erf = theory.linear_weight(t, drives)
-            law = "weights along the flow against the erf law, largest gap"
-            case.at_most(THEOREM_2, law, np.abs(weight - erf)[t / end < 0.99], 1e-5)
-            for i, tone in enumerate(np.linspace(0, 1, len(drives)).tolist()):
+            erf = theory.linear_weight(t, pushes)
+            to_erf = "weights along the flow against the erf law, largest gap"
+            case.at_most(THEOREM_2, to_erf, np.abs(weight - erf)[t / end < 0.99], 1e-5)
+            for i, tone in enumerate(np.linspace(0, 1, len(pushes)).tolist()):
                 grown.append(Line(t[::10] / end, erf[::10, i], "", LINE, tone))
                 grown.append(Line(t[::40] / end, weight[::40, i], "", POINTS, tone))
         case.near(THEOREM_2, title, reached, 1, within=1e-3)
@@ -189,16 +190,16 @@ def joma(
         t = run.time.values
         lines = []
         halves, shares = np.empty((2, depth, len(starts)))
-        for layer, start in np.ndindex(depth, len(starts)):
-            attention = run[f"attention_{layer + 1}"].values[start]
+        for level, start in np.ndindex(depth, len(starts)):
+            attention = run[f"attention_{level + 1}"].values[start]
             flat = attention.reshape(len(t), -1)
             gone = np.abs(flat - flat[0]).sum(axis=-1)
-            halves[layer, start] = reaching_time(t, gone, gone[-1] / 2)
+            halves[level, start] = reaching_time(t, gone, gone[-1] / 2)
             moved = np.abs(np.diff(flat, axis=0)).sum(axis=-1)
-            shares[layer, start] = moved[t[1:] > t[-1] / 10].sum() / moved.sum()
+            shares[level, start] = moved[t[1:] > t[-1] / 10].sum() / moved.sum()
             curve = saccade.measures.entropy(attention).reshape(len(t), -1).mean(axis=-1)
-            label = "" if start else f"layer {layer + 1}"
-            lines.append(Line(t[1:], curve[1:] / curve[0], label, DASHES if start else LINE, layer))
+            label = "" if start else f"layer {level + 1}"
+            lines.append(Line(t[1:], curve[1:] / curve[0], label, DASHES if start else LINE, level))
         ratio += (halves[:1] / halves[1:]).ravel().tolist()
         late += shares[0].tolist()
         over += (shares[:1] / shares[1:]).ravel().tolist()
@@ -226,14 +227,14 @@ def joma(
         weights = run.parameter_neurons_0.values
         case = lab.case(met(EXPONENTIAL, kind == "exp"), attention=kind, layer=1)
         case = case if kind == "exp" else case.breaking(EXPONENTIAL)
-        kept = theory.invariant("exp", logits, weights)
-        case.at_most(DEEP_LAW, f"{KEPT}, three layers", drift(logits, kept), 1e-6)
+        invariant = theory.invariant("exp", logits, weights)
+        case.at_most(DEEP_LAW, f"{KEPT}, three layers", drift(logits, invariant), 1e-6)
     sums = []
-    for layer in range(3):
-        logits, weights = (
-            flows["exp"][f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")
-        )
-        sums.append(drift(logits.sum(axis=-1), theory.layer_invariant(logits, weights)))
+    for place in range(3):
+        logits = flows["exp"][f"parameter_attention_{place}"].values
+        neurons = flows["exp"][f"parameter_neurons_{place}"].values
+        invariant = theory.layer_invariant(logits, neurons)
+        sums.append(drift(logits.sum(axis=-1), invariant))
     next(work, None)  # all is done
     title = "drift of Σ logits - ½ Σ weights² / change of Σ logits"
     lab.case(layers="1 to 3").at_most(LAYER_LAW, title, sums, 1e-6)
@@ -272,7 +273,9 @@ def joma(
     )
 
 
-def contexts(n_queries: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def contexts(
+    n_queries: int, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.int_], NDArray[np.int_]]:
     """Shares of nine tokens in 30 contexts of 40 tokens, classes and queries: three common tokens,
     two distinct ones a class.
     """

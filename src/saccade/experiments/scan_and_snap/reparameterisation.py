@@ -8,6 +8,7 @@ over widths d. Expect the same flow to 1e-10, and a distance that shrinks as d^-
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated as A
 from typing import Any, NamedTuple
 
@@ -93,14 +94,14 @@ def reparameterisation(
     work = lab.each(["Y, Z", *embedded, *cells])
 
     # Orthonormal embeddings: the flow of Y and Z, unless W_K moves.
-    options = {"t1": t1, "n_times": 60, "rtol": 1e-12, "atol": 1e-14}
+    precise = partial(saccade.flow, t1=t1, n_times=60, rtol=1e-12, atol=1e-14)
     next(work)
-    pairwise = saccade.flow(task, lr_attention=lr_attention, **options)
+    pairwise = precise(task, lr_attention=lr_attention)
     t = pairwise.time.values
     logits = {"Y, Z": pairwise.attention_logits.values[:, 0]}
     for moves, system in embedded.items():
         next(work)
-        logits[moves] = saccade.flow(system, **options).attention_logits.values[:, 0]
+        logits[moves] = precise(system).attention_logits.values[:, 0]
     for moves, path in logits.items():
         about = "attention logits of the query in the flow"
         lab.keep("attention_logits", path, "sample token", about, moves=moves)
@@ -114,15 +115,15 @@ def reparameterisation(
     factored.at_least(QUERY_KEY_TERMS, title, ends[1] / ends[0], 1, strict=True)
 
     # Random embeddings of finite width.
-    system = WithGram(task, lr_attention)
+    with_gram = WithGram(task, lr_attention)
     occurs = task.token_prob.any(axis=0)
-    exact = saccade.flow(system, t1=t1).row.values[-1]
+    exact = saccade.flow(with_gram, t1=t1).row.values[-1]
     distance = np.empty((len(widths), draws))
     for place, (width, seed) in zip(np.ndindex(*distance.shape), work, strict=True):
         drawn = np.random.default_rng([seed, width]).standard_normal((task.n_vocab, width))
         embedding = drawn / np.sqrt(width)
-        start = system.start(np.random.default_rng(0))._replace(gram=embedding @ embedding.T)
-        row = saccade.flow(system, t1=t1, start=start).row.values[-1]
+        start = with_gram.start(np.random.default_rng(0))._replace(gram=embedding @ embedding.T)
+        row = saccade.flow(with_gram, t1=t1, start=start).row.values[-1]
         # A common shift of the logits of all tokens changes nothing: softmax does not see it.
         gap = (row - exact)[occurs]
         distance[place] = np.abs(gap - gap.mean()).max() / np.abs(exact[occurs]).max()

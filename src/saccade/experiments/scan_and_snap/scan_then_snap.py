@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated as A
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +72,7 @@ SCALES = {  # factors of both rates
     "both rates up": (10, 10),
     "both rates down": (1 / 10, 1 / 10),
 }
-OTHERS = {  # small enough overlaps to meet Assumption 2
+OTHERS: dict[str, dict[str, Any]] = {  # small enough overlaps to meet Assumption 2
     "M = 100": {"n_vocab": 100},
     "M = 10000": {"n_vocab": 10_000},
     "K = 2": {"n_classes": 2, "common_feature": 0.3},
@@ -104,15 +106,16 @@ def scan_then_snap(
     n_times: A[int, "samples of each flow, log-spaced"] = 200,
 ) -> str:
     """Does attention scan, then snap, in the theory's own flow?"""
-    built_in = {
-        "n_classes": n_classes,
-        "common_feature": common_feature,
-        "n_distinct": n_distinct,
-        "n_vocab": n_vocab or 1000,
-    }
+    built_in = partial(
+        one_common_token,
+        n_classes=n_classes,
+        common_feature=common_feature,
+        n_distinct=n_distinct,
+        n_vocab=n_vocab or 1000,
+    )
     if classes and (unused := lab.changed("n_classes", "common_feature", "n_distinct")):
         raise InputError(f"`{unused[0]}` is for the built-in classes; leave out it or `classes`.")
-    task = own_classes(classes, n_vocab) if classes else one_common_token(**built_in)
+    task = own_classes(classes, n_vocab) if classes else built_in()
     if reason := obstacle(task):
         lab.leave_out(f"All claims are left out: {reason}")
         return f"Undecided: {reason}"
@@ -123,14 +126,19 @@ def scan_then_snap(
     broken = {} if classes else BROKEN
     if not classes:
         for name, changed in OTHERS.items():
-            setups[name] = (one_common_token(**built_in | changed), 1, 1)
+            setups[name] = (built_in(**changed), 1, 1)
         setups |= {name: (one, 1, 1) for name, one in zip(BROKEN, unlike(task), strict=True)}
     flows: dict[str, Growth] = {}
     exceptions = {}
     for name, (its_task, decoder, attention) in lab.each(setups.items()):
-        rates = {"lr_decoder": lr_decoder * decoder, "lr_attention": lr_attention * attention}
-        options = {"t1": t1, "n_times": n_times, "keep": ("attention_logits",)}
-        run = saccade.reduced_flow(its_task, **rates, **options)
+        run = saccade.reduced_flow(
+            its_task,
+            t1=t1,
+            n_times=n_times,
+            lr_decoder=lr_decoder * decoder,
+            lr_attention=lr_attention * attention,
+            keep=("attention_logits",),
+        )
         flow = flows[name] = growth_of(run, its_task)
         exceptions[name] = against_theorem_2(run, its_task)
         lab.keep("steps", flow.t, "sample", "time of each sample", "steps of SGD", flow=name)
@@ -221,9 +229,9 @@ def scan_then_snap(
         )
     if len(set(leader.prob[leader.distinct])) > 1:
         five = [flows[name] for name in SCALES]
-        ratios = [(one.entropy[0] - one.entropy[-1]) / entropy_lost(one) for one in five]
+        lost = [(one.entropy[0] - one.entropy[-1]) / entropy_lost(one) for one in five]
         title = "entropy that distinct tokens have lost when attention has frozen, over theory"
-        case("base").near(FROZEN_ENTROPY, title, ratios, 1, within=tolerance(base))
+        case("base").near(FROZEN_ENTROPY, title, lost, 1, within=tolerance(base))
     else:
         lab.leave_out(
             "Entropy is left out: distinct tokens of the leading class are equally frequent."

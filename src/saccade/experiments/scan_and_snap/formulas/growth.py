@@ -34,7 +34,7 @@ from saccade.theory.scan_and_snap.statements import (
     THEOREM_4,
 )
 
-CLOCK = {"n_vocab": 1000, "n_classes": 10, "lr_decoder": 1.0}
+CLOCK: dict[str, Any] = {"n_vocab": 1000, "n_classes": 10, "lr_decoder": 1.0}
 # C_0 is far from 1, where the printed bound is right by chance.
 PREMISE = CLOCK | {"lr_attention": 0.5, "overlap_constant": 0.3}
 
@@ -91,8 +91,13 @@ def premise_of_theorem_4() -> Iterator[Formula]:
 
 def late_form_of_theorem_4() -> Iterator[Formula]:
     """The late form has grown by ln(2) / 4 where its logarithm's term equals C_0; here ν = 10."""
-    curve = {"n_vocab": 10_000, "n_classes": 1, "lr_decoder": 5.0}
-    curve |= {"lr_attention": 0.5, "overlap_constant": 1.0}
+    curve: dict[str, Any] = {
+        "n_vocab": 10_000,
+        "n_classes": 1,
+        "lr_decoder": 5.0,
+        "lr_attention": 0.5,
+        "overlap_constant": 1.0,
+    }
     start = np.log(curve["n_classes"] / (curve["n_vocab"] * curve["lr_decoder"]))
 
     def above(log_t: float) -> float:
