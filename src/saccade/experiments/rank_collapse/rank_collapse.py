@@ -238,7 +238,7 @@ def rank_collapse(
     )
     return (
         f"{lab.yes_or_no(rate, along, rank)}: under gradient flow from small weights, W_Q opens "
-        f"with s₂/s₁ of at most {max(ranks):.2g}; on noisy sequences this falls as ε^{falls:.2f}. "
+        f"with s₂/s₁ of at most {max(ranks):.2g}. On noisy sequences this falls as ε^{falls:.2f}. "
         f"There attention grows at rate {runs[-1].rate:.4f}, and s₁(F) is {s[0]:.4f}. "
         f"With rotary positions s₂/s₁ is {second:.2f} (predicted: {turned.rank_two:.2f})."
     )

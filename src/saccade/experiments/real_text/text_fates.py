@@ -262,9 +262,9 @@ def text_fates(
         for numbers in zip(*((centre(each.measured), each.ceilings[0].agreement) for each in main))
     )
     return (
-        f"{lab.yes_or_no(*main)}: in the theorem's own model, trained on {text} without noise, "
-        f"gains of tokens correlate {scores[0]} with their frequency at first and {scores[1]} in "
-        f"the end. Gains in two samples correlate {tops[0]} at first and {tops[1]} in the end. "
-        f"In an ordinary Transformer gain and frequency correlate {scores[2]} and {scores[3]}, "
-        f"gains with two seeds {tops[2]} and {tops[3]}."
+        f"{lab.yes_or_no(*main)}: in the theorem's own model, gains correlate with token frequency "
+        f"{scores[0]} at first and {scores[1]} in the end. On {text}, without noise, gains in two "
+        f"samples correlate {tops[0]} at first and {tops[1]} in the end. In an ordinary Transformer "
+        f"gain and frequency correlate {scores[2]} at first and {scores[3]} in the end. Gains with "
+        f"two seeds correlate {tops[2]} and {tops[3]}."
     )

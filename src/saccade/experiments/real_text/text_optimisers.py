@@ -325,11 +325,11 @@ def text_optimisers(
         "rings: agreement of two seeds. Intervals are simultaneous, over samples or seeds.",
     )
     return (
-        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, corrected for that of samples "
-        f"of {text} (1: the same tokens), Adam's gains correlate at most "
-        f"{max(intervals[kind].mean for kind in adam):.2f} with SGD's and those of momentum "
-        f"{intervals['momentum'].mean:.2f}. In an ordinary Transformer gains with learned positions "
-        f"correlate {alike['learned'].mean:.2f} with those without, where two seeds correlate "
+        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, Adam's gains correlate at most "
+        f"{max(intervals[kind].mean for kind in adam):.2f} with SGD's, and momentum's "
+        f"{intervals['momentum'].mean:.2f}. These correlations are corrected for the noise of samples "
+        f"of {text}, so 1 means the same tokens. In an ordinary Transformer, gains with and without "
+        f"learned positions correlate {alike['learned'].mean:.2f}, where two seeds correlate "
         f"{rings['learned']:.2f}. Counts with ALiBi's bias predict gains in the theorem's own model "
         f"at {told[0]:.2f}, in-sample; counts without it reach {told[1]:.2f}."
     )

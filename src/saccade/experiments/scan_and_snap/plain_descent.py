@@ -312,11 +312,11 @@ def plain_descent(
         "token, on three tasks at five ratios of the rates. Above the dotted line it is a winner.",
     )
     return (
-        f"{lab.yes_or_no(freezes, snaps)}: with weak overlaps and fast attention growth per unit "
-        f"of ln t was {again / rate.min():.2g} times its minimum at t = {t1:g}. The common token "
-        f"fell {fell[-1] / corrected[-1]:.2g} times as far as the corrected Theorem 4 says. With "
-        f"strong overlaps growth slowed for good at {turns[0]:.2f} times the predicted height of "
-        "the decoder."
+        f"{lab.yes_or_no(freezes, snaps)}: with strong overlaps, growth slows for good at "
+        f"{turns[0]:.2f} times the predicted height of the decoder. With weak overlaps and fast "
+        f"attention, growth per unit of ln t is {again / rate.min():.2g} times its minimum at "
+        f"t = {t1:g}. There the common token has fallen {fell[-1] / corrected[-1]:.2g} times as far "
+        "as the corrected Theorem 4 says."
     )
 
 

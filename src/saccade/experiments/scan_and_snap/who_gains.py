@@ -364,7 +364,7 @@ def who_gains(
     against = sum(claim.measured for claim in main[:3])
     return (
         f"{lab.yes_or_no(*main)}: along the theory's flow, attention goes against Theorem 2 in "
-        f"{against:.0f} cases, and leads follow from their leader's growth to "
+        f"{against:.0f} cases. Leads follow from their leader's growth to "
         f"{lead_gap.max():.0e}. With SGD on Syn-Medium {short:.0%} of distinct tokens lose "
         f"attention in the shortest contexts and {long:.0%} in the longest. From other starts of "
         f"attention plain descent moves {wrong_way['B'].mean():.0%} of tokens the other way."
