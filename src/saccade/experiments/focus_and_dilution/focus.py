@@ -400,8 +400,8 @@ def focus(
     )
     away = sum(stages.focus_rate(chain) < 0 for chain in named.values())
     return (
-        f"{lab.yes_or_no(*main)}: in the population flow, the sign of c predicts each query's turn, "
-        f"with {main[0].measured:g} exceptions on {len(named)} chains. On {away} of them c is "
-        "negative, so attention should turn away from frequent tokens. "
-        f"Attention grows at the rate |c| to {100 * centre(main[1].measured):.1g}%."
+        f"{lab.yes_or_no(*main)}: in the population flow, the sign of c predicts each query's "
+        f"turn, with {main[0].measured:g} exceptions on {len(named)} chains. On {away} of them c "
+        "is negative, so attention should turn away from frequent tokens. Attention grows at the "
+        f"rate |c| to {100 * centre(main[1].measured):.1g}%."
     )

@@ -226,9 +226,9 @@ def markov_contexts(
     )
     frequent = [centre(claim.measured) for claim in long if not claim.unmet]
     return (
-        f"{lab.yes_or_no(*near, *long)}: on {len(frequent)} of {len(long)} chains contexts "
-        f"hold the rarest token {VISITS:g} times. There the gradient at random weights differs from "
-        "its limit by the predicted matrix over the length, "
-        f"with an error of at most {max(frequent, default=np.nan):.0%}. In contexts of the paper's "
-        f"{LENGTH} tokens that error is up to {max(short):.0%}."
+        f"{lab.yes_or_no(*near, *long)}: on {len(frequent)} of {len(long)} chains contexts hold "
+        f"the rarest token {VISITS:g} times. There the gradient at random weights differs from "
+        "its limit by the predicted matrix over the length, with an error of at most "
+        f"{max(frequent, default=np.nan):.0%}. In contexts of the paper's {LENGTH} tokens that "
+        f"error is up to {max(short):.0%}."
     )

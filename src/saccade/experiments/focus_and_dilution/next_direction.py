@@ -317,8 +317,9 @@ def next_direction(
     off = max(abs(one.rate / one.predicted_rate - 1) for one in resting)
     return (
         f"{lab.yes_or_no()}: in the population flow, wherever the state hardly moves, the next "
-        f"direction grows within {off:.1%} of s₁(B). Its cosine to the singular vectors is at least "
-        f"{min(one.cosine for one in resting):.4f}. With equal rare tokens the loss is {gap:.3f} "
-        f"above the optimum after {T_STALL:g} steps. With nearly equal ones, each e-fold of a smaller "
-        f"start delays the escape by {fits.furthest(folds / both, 1):.3f} times the predicted time."
+        f"direction grows within {off:.1%} of s₁(B). Its cosine to the singular vectors is at "
+        f"least {min(one.cosine for one in resting):.4f}. With equal rare tokens the loss is "
+        f"{gap:.3f} above the optimum after {T_STALL:g} steps. With nearly equal ones, each "
+        f"e-fold of a smaller start delays the escape by {fits.furthest(folds / both, 1):.3f} "
+        "times the predicted time."
     )

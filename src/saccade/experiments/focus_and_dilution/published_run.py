@@ -329,11 +329,12 @@ def published_run(
         ),
     )
     return (
-        f"{lab.yes_or_no(cycle, opens, focus)}: in {runs.seed.size} seeds of Adam, with and without "
-        f"mini-batches, the joint focus peaks at step {float(furthest(peak, 210)):.0f}. There every "
-        f"query gives token 0 at least {float(event.sel(what=LEAST).min()):.3f} of its attention. "
-        "The caption of Fig. 2 puts the rise between steps 350 and 550. Without noise, from a small "
-        f"start, attention waits over {LONG} steps in {wait.measured:.0%} of {noise_seeds} seeds."
+        f"{lab.yes_or_no(cycle, opens, focus)}: in {runs.seed.size} seeds of Adam, with and "
+        f"without mini-batches, the joint focus peaks at step {float(furthest(peak, 210)):.0f}. "
+        f"There every query gives token 0 at least {float(event.sel(what=LEAST).min()):.3f} of "
+        "its attention. The caption of Fig. 2 puts the rise between steps 350 and 550. Without "
+        f"noise, from a small start, attention waits over {LONG} steps in {wait.measured:.0%} of "
+        f"{noise_seeds} seeds."
     )
 
 

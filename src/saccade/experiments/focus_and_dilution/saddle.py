@@ -262,9 +262,9 @@ def saddle(
     )
     plain = [claim for claim in lab.found.claims if "point" in claim.case]
     return (
-        f"{lab.yes_or_no(*plain)}: in the population flow on {len(runs['origin'])} chains, the linear "
-        "flow's error grows as a power of the displacement. The power is "
-        f"{found['origin'].measured:.2f} at the origin and {found['unigram point'].measured:.2f} at "
-        "the unigram point. Lemma 3.1 needs more than it states: without a growing mode its bound "
-        f"fails by a factor of {max(line.y.max() for line in broken):.0f}."
+        f"{lab.yes_or_no(*plain)}: in the population flow on {len(runs['origin'])} chains, the "
+        "linear flow's error grows as a power of the displacement. The power is "
+        f"{found['origin'].measured:.2f} at the origin and {found['unigram point'].measured:.2f} "
+        "at the unigram point. Lemma 3.1 needs more than it states: without a growing mode its "
+        f"bound fails by a factor of {max(line.y.max() for line in broken):.0f}."
     )

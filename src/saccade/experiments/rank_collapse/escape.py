@@ -337,10 +337,10 @@ def escape(
     )
     return (
         f"{lab.yes_or_no(*main)}: on the two-clue task, the flow's loss is half-way down "
-        f"{-limit:.3f} steps before T*/(ε g₀). Theory says {-offset:.3f} steps. The time of this fall "
-        f"grows as ε^{times[0]:.2f}, but as ε^{power(scale, waits):.2f} if the readout starts at "
-        f"size one. On noisy sequences W_V first turns to v (cosine {to_v.max():.3f}), and then "
-        f"away from it ({to_v[quiet]:.2f})."
+        f"{-limit:.3f} steps before T*/(ε g₀). Theory says {-offset:.3f} steps. The time of this "
+        f"fall grows as ε^{times[0]:.2f}, but as ε^{power(scale, waits):.2f} if the readout "
+        f"starts at size one. On noisy sequences W_V first turns to v (cosine {to_v.max():.3f}), "
+        f"and then away from it ({to_v[quiet]:.2f})."
     )
 
 

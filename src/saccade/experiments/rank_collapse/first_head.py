@@ -162,10 +162,11 @@ def first_head(
         "at step 0. Under Adam a head opens before F has settled; the last F before that is drawn.",
     )
     return (
-        f"{lab.yes_or_no(*main)}: under SGD, F predicts the first head in {shares[0]:.0%} of runs with "
-        f"large values, {shares[1]:.0%} with small. In these small Transformers on synthetic tasks, "
-        f"its advantage over the gradient norm is between {gain.low:+.0%} and {gain.high:+.0%} of "
-        f"runs. Forecast waits are {factors[0]:.2f} and {factors[1]:.2f} of the true ones (medians)."
+        f"{lab.yes_or_no(*main)}: under SGD, F predicts the first head in {shares[0]:.0%} of runs "
+        f"with large values, {shares[1]:.0%} with small. In these small Transformers on synthetic "
+        f"tasks, its advantage over the gradient norm is between {gain.low:+.0%} and "
+        f"{gain.high:+.0%} of runs. Forecast waits are {factors[0]:.2f} and {factors[1]:.2f} of "
+        "the true ones (medians)."
     )
 
 

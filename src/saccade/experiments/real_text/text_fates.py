@@ -262,9 +262,9 @@ def text_fates(
         for numbers in zip(*((centre(each.measured), each.ceilings[0].agreement) for each in main))
     )
     return (
-        f"{lab.yes_or_no(*main)}: in the theorem's own model, gains correlate with token frequency "
-        f"{scores[0]} at first and {scores[1]} in the end. On {text}, without noise, gains in two "
-        f"samples correlate {tops[0]} at first and {tops[1]} in the end. In an ordinary Transformer "
-        f"gain and frequency correlate {scores[2]} at first and {scores[3]} in the end. Gains with "
-        f"two seeds correlate {tops[2]} and {tops[3]}."
+        f"{lab.yes_or_no(*main)}: in the theorem's own model, gains correlate with token "
+        f"frequency {scores[0]} at first and {scores[1]} in the end. On {text}, without noise, "
+        f"gains in two samples correlate {tops[0]} at first and {tops[1]} in the end. In an "
+        f"ordinary Transformer gain and frequency correlate {scores[2]} at first and {scores[3]} "
+        f"in the end. Gains with two seeds correlate {tops[2]} and {tops[3]}."
     )

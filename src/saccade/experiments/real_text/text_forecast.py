@@ -351,14 +351,13 @@ def text_forecast(
     name, law = key = texts[0], "decoder first"
     worst = min(intervals[text, law, "own"].mean for text in texts)
     return (
-        f"{lab.yes_or_no(*main)}: in the theorem's own model, counts order tokens by their gains at "
-        f"a rank correlation of {worst:.2f} or more. It is trained without noise for {LATER} updates "
-        f"on the counted sample; “rare words first” reaches "
-        f"{max(rare[text, law] for text in texts):.2f}. "
-        f"Counts of another sample of {name} reach {elsewhere(tables[key][0]):.2f}, a second run "
-        f"{elsewhere(tables[key][1]):.2f}. With {batches[-1]} windows a batch the correlation is "
-        f"{largest}. For an ordinary Transformer it is {laws['first force'][-1].mean():.2f} "
-        f"(two seeds: {seeds_agree[-1]:.2f})."
+        f"{lab.yes_or_no(*main)}: in the theorem's own model, counts order tokens by their gains "
+        f"at a rank correlation of {worst:.2f} or more. It is trained without noise for {LATER} "
+        "updates on the counted sample; “rare words first” reaches "
+        f"{max(rare[text, law] for text in texts):.2f}. Counts of another sample of {name} reach "
+        f"{elsewhere(tables[key][0]):.2f}, a second run {elsewhere(tables[key][1]):.2f}. With "
+        f"{batches[-1]} windows a batch the correlation is {largest}. For an ordinary Transformer "
+        f"it is {laws['first force'][-1].mean():.2f} (two seeds: {seeds_agree[-1]:.2f})."
     )
 
 

@@ -325,13 +325,13 @@ def text_optimisers(
         "rings: agreement of two seeds. Intervals are simultaneous, over samples or seeds.",
     )
     return (
-        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, Adam's gains correlate at most "
-        f"{max(intervals[kind].mean for kind in adam):.2f} with SGD's, and momentum's "
-        f"{intervals['momentum'].mean:.2f}. These correlations are corrected for the noise of samples "
-        f"of {text}, so 1 means the same tokens. In an ordinary Transformer, gains with and without "
-        f"learned positions correlate {alike['learned'].mean:.2f}, where two seeds correlate "
-        f"{rings['learned']:.2f}. Counts with ALiBi's bias predict gains in the theorem's own model "
-        f"at {told[0]:.2f}, in-sample; counts without it reach {told[1]:.2f}."
+        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, Adam's gains correlate at "
+        f"most {max(intervals[kind].mean for kind in adam):.2f} with SGD's, and momentum's "
+        f"{intervals['momentum'].mean:.2f}. These correlations are corrected for the noise of "
+        f"samples of {text}, so 1 means the same tokens. In an ordinary Transformer, gains with "
+        f"and without learned positions correlate {alike['learned'].mean:.2f}, where two seeds "
+        f"correlate {rings['learned']:.2f}. Counts with ALiBi's bias predict gains in the "
+        f"theorem's own model at {told[0]:.2f}, in-sample; counts without it reach {told[1]:.2f}."
     )
 
 

@@ -194,7 +194,7 @@ def adam(
     wrong = sum(int(claim.measured) for claim in main[:2])
     return (
         f"{lab.yes_or_no(*main, order)}: on Syn-Small with noise, Adam favours distinct token "
-        f"{ranks[0]} of {len(own)} at its lowest rate, token {ranks[-1]} at its highest. Without "
+        f"{ranks[0]} of {len(own)} at its lowest rate, {ranks[-1]} at its highest. Without "
         f"noise our theory predicts the favoured token to within one rank in all but {wrong} of "
         f"{found.shape[0] * n_rates * 2} runs."
     )

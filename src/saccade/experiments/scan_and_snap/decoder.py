@@ -274,9 +274,9 @@ def decoder(
     )
     return (
         f"{lab.yes_or_no(*main)}: under the modified gradient, logits match Lemma 5 to "
-        f"{main[1].measured:.0e}. At most {max(claim.measured for claim in main[3:8]):.0%} of classes "
-        "drawn at random are outside their bounds. Remark 1, on plain descent, misses the logit of "
-        f"4 classes among 200 tokens by {logit / remark - 1:.1%}."
+        f"{main[1].measured:.0e}. At most {max(claim.measured for claim in main[3:8]):.0%} of "
+        "classes drawn at random are outside their bounds. Remark 1, on plain descent, misses "
+        f"the logit of 4 classes among 200 tokens by {logit / remark - 1:.1%}."
     )
 
 

@@ -268,8 +268,8 @@ def joma(
     )
     return (
         f"{lab.yes_or_no(*main)}: in one layer with one query, softmax logits correlate "
-        f"{correlation:.2f} with those predicted from the weights above. In deeper models the lowest "
-        f"layer turned before a layer above it in {first.sum()} of {len(first)} pairs."
+        f"{correlation:.2f} with those predicted from the weights above. In deeper models the "
+        f"lowest layer turned before a layer above it in {first.sum()} of {len(first)} pairs."
     )
 
 

@@ -314,8 +314,8 @@ def plain_descent(
     return (
         f"{lab.yes_or_no(freezes, snaps)}: with strong overlaps, growth slows for good at "
         f"{turns[0]:.2f} times the predicted height of the decoder. With weak overlaps and fast "
-        f"attention, growth per unit of ln t is {again / rate.min():.2g} times its minimum at "
-        f"t = {t1:g}. There the common token has fallen {fell[-1] / corrected[-1]:.2g} times as far "
+        f"attention, growth per unit of ln t is {again / rate.min():.2g} times its minimum at t = "
+        f"{t1:g}. There the common token has fallen {fell[-1] / corrected[-1]:.2g} times as far "
         "as the corrected Theorem 4 says."
     )
 

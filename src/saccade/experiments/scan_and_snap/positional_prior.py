@@ -235,10 +235,10 @@ def positional_prior(
     )
     return (
         f"{lab.yes_or_no(*main)}: in the plain flow, distinct tokens gain in the order of "
-        f"frequency × prior, with {main[1].measured:.0f} exceptions. The predicted slope of reversal "
-        f"is {crossing:.2g} per token, and {turned.sum()} slopes of {len(slopes)} disagree. "
-        "Attention with positions and attention with the theory's effective frequencies differ by "
-        f"{gap:.0e} in any logit."
+        f"frequency × prior, with {main[1].measured:.0f} exceptions. The predicted slope of "
+        f"reversal is {crossing:.2g} per token, and {turned.sum()} slopes of {len(slopes)} "
+        "disagree. Attention with positions and attention with the theory's effective "
+        f"frequencies differ by {gap:.0e} in any logit."
     )
 
 

@@ -276,11 +276,11 @@ def published_figures(
     missed = sum(claim.measured for claim in means)
     compared = sum(claim.relation.among for claim in means)
     return (
-        f"{lab.yes_or_no(*losses, *means, main)}: on Syn-Small the loss is within {off:.0%} of the "
-        f"published log. On Syn-Medium {missed:.0f} of {compared} mean entropies differ from the "
-        "published ones by more than 0.03 and three standard errors. Entropy ends at "
-        f"{at_end[MOMENTUM]:.2f} with momentum, and at {at_end[FASTER]:.2f} with ten times the rate "
-        "instead."
+        f"{lab.yes_or_no(*losses, *means, main)}: on Syn-Small the loss is within {off:.0%} of "
+        f"the published log. On Syn-Medium {missed:.0f} of {compared} mean entropies differ from "
+        "the published ones by more than 0.03 and three standard errors. Entropy ends at "
+        f"{at_end[MOMENTUM]:.2f} with momentum, and at {at_end[FASTER]:.2f} with ten times the "
+        "rate instead."
     )
 
 

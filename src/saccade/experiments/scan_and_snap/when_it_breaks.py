@@ -378,9 +378,10 @@ def when_it_breaks(
     )
     return (
         f"{lab.yes_or_no(*breaks)}: in plain descent, the slowest decoder takes "
-        f"{breaks[0].measured:.2f} times as much attention from Syn-Medium's common tokens as equal "
-        f"rates. With unequal classes {fallen} of {slow.size} distinct tokens fall where the decoder "
-        f"is slower. Below the limit of stable steps {main.measured:.0f} runs of SGD lose the scan."
+        f"{breaks[0].measured:.2f} times as much attention from Syn-Medium's common tokens as "
+        f"equal rates. With unequal classes {fallen} of {slow.size} distinct tokens fall where "
+        f"the decoder is slower. Below the limit of stable steps {main.measured:.0f} runs of SGD "
+        "lose the scan."
     )
 
 
