@@ -92,7 +92,13 @@ def stage_one(
     mu_0 = theory.condensation_rate(stationary=pi)
     model = saccade.Embedded(init_scale=scale)
     t1 = np.log(10 * norm / scale) / mu_0
-    flowed = saccade.flow(chain, t1=t1, n_times=600, seeds=seeds, model=model)
+    flowed = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=600,
+        seeds=seeds,
+        model=model,
+    )
     t = flowed.time.values
     found = []
     for place in range(len(seeds)):
@@ -342,7 +348,14 @@ def condensation(
         cosines.append(found[1].tokens.min())
         moved.append(found[1].moved.max())
         for seed, times in zip(starts, later.T, strict=True):
-            lab.keep("end_of_stage_one", times, "size", unit="time", law=law, seed=seed)
+            lab.keep(
+                "end_of_stage_one",
+                times,
+                "size",
+                unit="time",
+                law=law,
+                seed=seed,
+            )
         growth += [
             line._replace(style=DASHES if growth else "line")
             for line in family(

@@ -370,7 +370,12 @@ def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list
     at = fits.reaching_time(t, queries, READ_AT)
 
     t1 = np.log(2 * half / SMALL) / theory.condensation_rate(stationary=pi)
-    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.Embedded(init_scale=SMALL))
+    run = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=400,
+        model=saccade.Embedded(init_scale=SMALL),
+    )
     top = singular_values(run.embedding.values[0])[:, 0]
     path = stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400))
     rates = [

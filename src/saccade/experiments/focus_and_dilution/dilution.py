@@ -141,7 +141,12 @@ def contrast(one: EqualLow, chain: saccade.MarkovChain) -> Contrast:
     closed = theory.contrast_of_strength(strength[1:] - float(strength[0]), **one.law)
     # Far below this strength the contrast is the difference of two nearly equal numbers.
     linear = fits.between(strength[1:], 0.1 * last, last)
-    path = theory.contrast_path(t[1:], strength_0=float(strength[0]), stay=one.stay, **one.law)
+    path = theory.contrast_path(
+        t[1:],
+        strength_0=float(strength[0]),
+        stay=one.stay,
+        **one.law,
+    )
     pure = values[1:] / (path / -np.expm1(-rate * t[1:]))
     spread = max(np.ptp(part[:, 1:], axis=1).max() for part in (gamma, run.beta.values))
     return Contrast(
@@ -165,7 +170,13 @@ def manifold_gap(chain: saccade.MarkovChain) -> float:
     point = theory.unigram_point(stationary=chain.stationary)
     state = theory.RankOneState(*point, ON_MANIFOLD, ON_MANIFOLD)
     start = Weights(*theory.rank_one_weights(state, direction=alpha, key_direction=key_alpha))
-    full = saccade.flow(chain, t1=t1, n_times=200, start=start, **COMPARED).isel(seed=0)
+    full = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=200,
+        start=start,
+        **COMPARED,
+    ).isel(seed=0)
     return float(np.abs(full.embedding.values - reduced.gamma.values[:, :, None] * alpha).max())
 
 
@@ -179,7 +190,13 @@ def _from_unigram(
 ) -> xr.Dataset:
     """The reduced flow from the unigram point, with query and key of this size."""
     start = RankOne(*theory.unigram_point(stationary=chain.stationary), size, size)
-    return saccade.reduced_flow(chain, t1=t1, n_times=n_times, start=start, **accuracy)
+    return saccade.reduced_flow(
+        chain,
+        t1=t1,
+        n_times=n_times,
+        start=start,
+        **accuracy,
+    )
 
 
 def _manifold_time(chain: saccade.MarkovChain) -> float:

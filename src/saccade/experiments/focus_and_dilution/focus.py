@@ -139,7 +139,12 @@ def turn(chain: saccade.MarkovChain, start: str) -> Turn:
         t1 = theory.focus_onset(
             point.query, point.key, direction=alpha, rate=c, growth=float(growth)
         )
-        run = saccade.flow(chain, t1=t1, n_times=500, start=point).isel(seed=0)
+        run = saccade.flow(
+            chain,
+            t1=t1,
+            n_times=500,
+            start=point,
+        ).isel(seed=0)
     path = stages.along(run, plateau)
     queries = path.query_size
     window = stages.attention_window(path, plateau)
@@ -189,7 +194,11 @@ def closest(scale: float) -> float:
     times = np.append(0.0, np.linspace(near, near + 1.3 * relaxing + 10, 600))
     path = stages.accurate_flow(chain, start, times, scale)
     direction = theory.condensed_direction(*ends, stationary=pi)
-    point = theory.unigram_weights(stationary=pi, direction=direction, d_key=3)
+    point = theory.unigram_weights(
+        stationary=pi,
+        direction=direction,
+        d_key=3,
+    )
     squares = [np.sum((one - at) ** 2, axis=(1, 2)) for one, at in zip(path, point, strict=True)]
     return float(np.sqrt(np.sum(squares, axis=0).min()))
 

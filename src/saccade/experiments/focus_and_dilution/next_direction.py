@@ -112,7 +112,13 @@ def escape(
     chain: saccade.MarkovChain, init_scale: float, seed: int, t1: float, n_times: int = N_STALL
 ) -> Escape:
     model = saccade.Embedded(init_scale=init_scale)
-    run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[seed]).isel(seed=0)
+    run = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=n_times,
+        model=model,
+        seeds=[seed],
+    ).isel(seed=0)
     values = np.linalg.svd(run.embedding.values, compute_uv=False)
     time = run.time.values
     ratio = values[:, 1] / values[:, 0]
@@ -168,7 +174,13 @@ def next_direction(
     for law, chain in lab.each(chains.items()):
         # with room for all directions, and one more
         system = saccade.Embedded(chain, d_model=max(8, chain.n_vocab), init_scale=init_scale)
-        run = saccade.flow(system, t1=t1, n_times=n_times, seeds=[seed], on_progress=lab.progress)
+        run = saccade.flow(
+            system,
+            t1=t1,
+            n_times=n_times,
+            seeds=[seed],
+            on_progress=lab.progress,
+        )
         run = run.isel(seed=0)
         time = run.time.values
         weights = weights_of(run)

@@ -100,7 +100,11 @@ def published_run(
         lr: float = lr,
         **model: Any,
     ) -> xr.Dataset:
-        options = {"d_model": width, "d_key": width, "init_scale": 1 / width} | model
+        options = {
+            "d_model": width,
+            "d_key": width,
+            "init_scale": 1 / width,
+        } | model
         run = saccade.train(
             chain,
             steps=steps,
@@ -223,9 +227,20 @@ def published_run(
     next(parts)
     chain = saccade.MarkovChain.lazy(PAPER_LAW, 0.3)
     saves = min(500, noise_steps)
-    quiet = {"batch": math.inf, "context": math.inf, "dtype": "float64"}
+    quiet = {
+        "batch": math.inf,
+        "context": math.inf,
+        "dtype": "float64",
+    }
     regimes: dict[str, tuple[dict[str, Any], float]] = {
-        "mini-batch": ({"batch": 512, "context": 200, "sequences": 20_000}, 1e-3),
+        "mini-batch": (
+            {
+                "batch": 512,
+                "context": 200,
+                "sequences": 20_000,
+            },
+            1e-3,
+        ),
         "noise-free": (quiet, 1e-3),
         "noise-free, small epsilon": (quiet | {"epsilon": 1e-16}, 1e-3),
         "noise-free, larger start": (quiet, 1e-2),

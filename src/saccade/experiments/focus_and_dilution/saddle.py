@@ -54,7 +54,13 @@ def departure(
         pi = chain.stationary
         width = drawn.query.shape[1]
         direction = theory.condensed_direction(drawn.embedding, drawn.projection, stationary=pi)
-        point = Weights(*theory.unigram_weights(stationary=pi, direction=direction, d_key=width))
+        point = Weights(
+            *theory.unigram_weights(
+                stationary=pi,
+                direction=direction,
+                d_key=width,
+            )
+        )
     modes = saccade.linearise(chain, at=point)
     mu = float(modes.growth_rates[0])
     growing = modes.unstable_subspace

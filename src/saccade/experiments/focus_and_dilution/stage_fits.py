@@ -90,9 +90,12 @@ def flow_from_unigram(
     a tenth.
     """
     t1 = np.log(0.1 / size) / abs(focus_rate(chain))
-    return saccade.flow(chain, t1=t1, n_times=n_times, start=near_unigram(chain, size, seed)).isel(
-        seed=0
-    )
+    return saccade.flow(
+        chain,
+        t1=t1,
+        n_times=n_times,
+        start=near_unigram(chain, size, seed),
+    ).isel(seed=0)
 
 
 def flow_from_random(
@@ -159,7 +162,11 @@ def accurate_flow(
 
 
 def small_start(n_vocab: int, scale: float, seed: int, width: int) -> Weights:
-    model = saccade.Embedded(init_scale=scale, d_model=width, d_key=width)
+    model = saccade.Embedded(
+        init_scale=scale,
+        d_model=width,
+        d_key=width,
+    )
     return model.initial(n_vocab, generator(seed, Purpose.INITIALISATION))
 
 

@@ -63,7 +63,12 @@ def separation(
     # Half evenly spaced: rare tokens separate within a few units of time, long after the start.
     even = np.linspace(t1 / n_times, t1, n_times // 2)
     times = np.union1d(np.geomspace(0.1, t1, n_times // 2), even)
-    run = saccade.flow(chain, times=times, model=model, seeds=[seed])
+    run = saccade.flow(
+        chain,
+        times=times,
+        model=model,
+        seeds=[seed],
+    )
     run = run.isel(seed=0, time=slice(1, None))
     time = run.time.values
     embedding = run.embedding.values
@@ -128,12 +133,22 @@ def symmetric_escape(
     for tone, (n_vocab, high, stay) in enumerate(lab.each(flows)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
         of_chain: Any = {"stationary": chain.stationary, "transition": chain.transition}
-        law: Any = {"high": high, "n_vocab": n_vocab, "stay": stay}
+        law: Any = {
+            "high": high,
+            "n_vocab": n_vocab,
+            "stay": stay,
+        }
         point = theory.stall_point(**law)
         limit = theory.critical_stay(high, n_vocab)
         rate = theory.parting_rate(point)
         label = f"d {n_vocab}, π₁ {high:g}, λ {stay:g}"
-        case = lab.case(**{"d": n_vocab, "π₁": high, "λ": stay})
+        case = lab.case(
+            **{
+                "d": n_vocab,
+                "π₁": high,
+                "λ": stay,
+            }
+        )
         stalls = case.but(given=[below(BELOW, stay, limit)])
         follow = [partial(separation, chain, model, seed) for seed in numbers]
 

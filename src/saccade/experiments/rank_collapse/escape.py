@@ -454,7 +454,14 @@ def clock(
     predicted = stage_one(data, seed).end / eps
     keep = [f"parameter_{name}" for name in OUTER]
     system = AttentionClassifier(data, init_scale=eps)
-    run = followed(system, seed, keep, until=40, opens=offset, near=0.01)
+    run = followed(
+        system,
+        seed,
+        keep,
+        until=40,
+        opens=offset,
+        near=0.01,
+    )
     (W, hidden, b), loss = (run[name].values for name in keep), run.loss.values
     early = int(np.argmax(loss < STILL_CUBIC))
     at = int(np.argmax(loss < level))
@@ -477,7 +484,12 @@ def path_error(data: LabelledSequences, eps: float, seed: int) -> float:
     """Relative error of w in the network half-way to the blow-up, against the cubic flow."""
     half = stage_one(data, seed)
     system = AttentionClassifier(data, init_scale=eps)
-    run = saccade.flow(system, times=[half.half / eps], seed=seed, keep=["parameter_value"])
+    run = saccade.flow(
+        system,
+        times=[half.half / eps],
+        seed=seed,
+        keep=["parameter_value"],
+    )
     return apart(run.parameter_value.values[-1, 0] / eps, half.along)
 
 
@@ -489,7 +501,12 @@ def two_factors(data: LabelledSequences, eps: float, seed: int) -> tuple[float, 
     start = start._replace(readout=start.readout / eps)
     rate = task.slope * float(np.linalg.norm(start.readout))
     times = np.arange(0.1, 3 * np.log(1 / eps) / rate, 0.1)
-    run = saccade.flow(system, start=start, times=times, keep=["parameter_readout"])
+    run = saccade.flow(
+        system,
+        start=start,
+        times=times,
+        keep=["parameter_readout"],
+    )
     return rate, reaching_time(run.time, -run.loss.values.ravel(), -(1 + task.plateau) / 2)
 
 
@@ -499,7 +516,13 @@ def law_drifts(activation: str, seed: int) -> tuple[float, float]:
     """
     keep = [f"parameter_{name}" for name in Weights._fields]
     system = AttentionClassifier(teacher_data(), init_scale=0.5, activation=activation)
-    run = saccade.flow(system, t1=30.0, n_times=30, seed=seed, keep=keep)
+    run = saccade.flow(
+        system,
+        t1=30.0,
+        n_times=30,
+        seed=seed,
+        keep=keep,
+    )
     V, hidden, b, Q, K = weights = [run[name].values for name in keep]
     squares = sum(np.sum(part.reshape(len(V), -1) ** 2, axis=1) for part in weights)
     value, readout, attention = (

@@ -135,7 +135,11 @@ def first_head(
     ]
     ends = [float(sgd.wait.min()), float(sgd.wait.max())]
     waits += [Line(ends, ends, "equal", DASHES, None)]
-    ways = {"F": "forecast_first", "gradient norm": "gradient_first", "F at step 0": "start_first"}
+    ways = {
+        "F": "forecast_first",
+        "gradient norm": "gradient_first",
+        "F at step 0": "start_first",
+    }
     cells = [(optimiser, start) for optimiser in RATES for start in STARTS]
     groups = {
         way: [right(record.sel(optimiser=one, start=start), name) for one, start in cells]

@@ -200,7 +200,12 @@ def rank_collapse(
     case.at_least(
         stated.OPENING, "growth of |W_Q| over 200 units of the plateau", size[-1] / size[0], 2.0
     )
-    system = AttentionClassifier(teacher, init_scale=1e-4, lr_outer=2e-3, lr_attention=2e-3)
+    system = AttentionClassifier(
+        teacher,
+        init_scale=1e-4,
+        lr_outer=2e-3,
+        lr_attention=2e-3,
+    )
     every = list(range(0, 401, 5))
     run = saccade.train(
         system, steps=400, optimiser="adam", save=every, seeds=[seed], keep=["parameter_query"]
@@ -221,7 +226,11 @@ def rank_collapse(
     last = waits[-1]
     falling = LEVEL * np.exp(-25 * s[0])
     growth += [Line([last - 25, last], [falling, LEVEL], "slope s₁(F)", DASHES, None)]
-    limits: Any = {"log": "y", "xlim": (-20, last + 15), "levels": {LEVEL: "open"}}
+    limits: Any = {
+        "log": "y",
+        "xlim": (-20, last + 15),
+        "levels": {LEVEL: "open"},
+    }
     points = Line(scale, residual, "measured", POINTS, 0)
     slope = power_law(scale, residual, gap, f"slope 1 - s₂/s₁ of F = {gap:.2f}")
     depths = [Line(scale, depth, "linear activation", POINTS), Line(scale, bent, "tanh", POINTS)]
@@ -270,7 +279,14 @@ def opened(system: AttentionClassifier, seed: int) -> Opening:
     keep = ["parameter_query", "parameter_key", "outer_gradient"]
     # 60 samples each would do but for the quietest moment: at 1.6 units apart they miss its depth
     # by up to a fifth
-    run = followed(system, seed, keep, opens=opens, until=opens + 10 / s[0], n=200)
+    run = followed(
+        system,
+        seed,
+        keep,
+        opens=opens,
+        until=opens + 10 / s[0],
+        n=200,
+    )
     (Q, K, outer), time = (run[name].values for name in keep), run.time.values
     norm = np.linalg.norm(Q, axis=(1, 2))
     amplitude = np.linalg.norm(u.conj() @ (Q @ columns) + v @ (K @ columns), axis=1) / 2

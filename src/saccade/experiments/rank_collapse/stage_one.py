@@ -36,7 +36,12 @@ def cubic_path(
     at the end right to R^-2.
     """
     names = [f"parameter_{name}" for name in Factors._fields]
-    run = saccade.flow(system, times=np.arange(step, tau, step), method="DOP853", keep=names)
+    run = saccade.flow(
+        system,
+        times=np.arange(step, tau, step),
+        method="DOP853",
+        keep=names,
+    )
     factors = Factors(*(run[name].values for name in names))
     E = energy(factors)
     return factors, E, size(factors), factors.clock[-1] + np.cbrt(E[-1]) ** -1
@@ -81,8 +86,18 @@ def followed(
     around another instant.
     """
     end = stage_one(system.sequences, seed).end / system.init_scale
-    times = saccade.times_around(*{end, end + opens}, until=end + until, n_times=n, closest=near)
-    run = saccade.flow(system, times=times, seed=seed, keep=keep)
+    times = saccade.times_around(
+        *{end, end + opens},
+        until=end + until,
+        n_times=n,
+        closest=near,
+    )
+    run = saccade.flow(
+        system,
+        times=times,
+        seed=seed,
+        keep=keep,
+    )
     return run.assign_coords(time=run.time - end)
 
 

@@ -97,12 +97,21 @@ def context_length(
             f"the text has {size} tokens, too few for {parts} parts of more than {longest} each."
         )
     names = [token for token in corpus.vocabulary[: queries + 1] if token != UNKNOWN][:queries]
-    classes = corpus.classes(names, window=longest, n_next=n_next, n_tokens=n_tokens)
+    classes = corpus.classes(
+        names,
+        window=longest,
+        n_next=n_next,
+        n_tokens=n_tokens,
+    )
     rng = np.random.default_rng(seed)
     blocks = Pairwise().blocks(classes)
     early = finite.in_the_limit(EARLY, classes, blocks, RATES)
     ends = [size * part // parts for part in range(parts + 1)]
-    sizes: Any = {"longest": longest, "n_windows": n_windows, "rng": rng}
+    sizes: Any = {
+        "longest": longest,
+        "n_windows": n_windows,
+        "rng": rng,
+    }
     places = [
         finite.drawn_places(corpus, classes, between=between, **sizes) for between in pairwise(ends)
     ]
@@ -129,7 +138,14 @@ def context_length(
                     "exceeded": (gap > bound).mean(axis=2).max(axis=1),
                 }
                 for name, values in found.items():
-                    lab.keep(name, values, "class", length=length, source=source, part=part)
+                    lab.keep(
+                        name,
+                        values,
+                        "class",
+                        length=length,
+                        source=source,
+                        part=part,
+                    )
     record = lab.kept()
     worth = (curves(record, "shares", DRAWS) / curves(record, "shares", TEXT)) ** 2
     powers = {

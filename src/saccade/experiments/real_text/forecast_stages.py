@@ -50,10 +50,20 @@ RATES = {
 
 def stage_forecast(name: str) -> xr.Dataset:
     text = saccade.corpus(name, n_vocab=N_WORDS)
-    model = Embedded(d_model=D_MODEL, d_key=D_MODEL, init_scale=INIT_SCALE, scaled=True)
+    model = Embedded(
+        d_model=D_MODEL,
+        d_key=D_MODEL,
+        init_scale=INIT_SCALE,
+        scaled=True,
+    )
     chain = text.chain(text.n_vocab)
     rates: dict[str, Any] = {"lr_decoder": STAGE_LR, "lr_attention": STAGE_LR}
-    return saccade.forecast(chain, model=model, context=CONTEXT, **rates)
+    return saccade.forecast(
+        chain,
+        model=model,
+        context=CONTEXT,
+        **rates,
+    )
 
 
 def stage_run(name: str, optimiser: str, steps: int, seed: int) -> xr.Dataset:

@@ -99,7 +99,13 @@ def text_entropy(
     few = min(n_windows, 8)
     deep_words = min(n_words, 1000)
     model = TransformerConfig.wikitext(n_words, 1, width)
-    sgd = {"order": "stream", "clip": 0.5, "batch": batch, "context": CONTEXT, "model": model}
+    sgd = {
+        "order": "stream",
+        "clip": 0.5,
+        "batch": batch,
+        "context": CONTEXT,
+        "model": model,
+    }
     adam = {
         "optimiser": "adam",
         "lr": adam_rate,
@@ -107,7 +113,13 @@ def text_entropy(
         "every": evenly(steps[2], 50),
     }
     adam |= {"model": replace(TransformerConfig.wikitext(n_words), dropout=0.2)}
-    deep = {"optimiser": "adam", "lr": 3e-3, "batch": 8, "context": 32, "every": doubling(steps[3])}
+    deep = {
+        "optimiser": "adam",
+        "lr": 3e-3,
+        "batch": 8,
+        "context": 32,
+        "every": doubling(steps[3]),
+    }
     tiny = TransformerConfig(deep_words, 1, positions="learned", **DEEP)
     plans: dict[str, Any] = {
         "rates": (
@@ -116,7 +128,12 @@ def text_entropy(
         ),
         "depths": (
             {"n_layers": (1, 3), "seed": chosen[:2]},
-            sgd | {"lr": 5.0, "lr_mlp": 10.0, "every": evenly(steps[1], 15)},
+            sgd
+            | {
+                "lr": 5.0,
+                "lr_mlp": 10.0,
+                "every": evenly(steps[1], 15),
+            },
         ),
         "return": ({"seed": chosen}, sgd | adam),
         "layers": ({"n_layers": (2, 4, 6), "seed": chosen}, deep | {"model": tiny}),
@@ -290,7 +307,11 @@ def trained(
     cells = [dict(zip(axes, cell, strict=True)) for cell in product(*axes.values())]
     jobs = []
     for cell in cells:
-        settings = {"lr_mlp": cell.get("lr"), **training, **cell}
+        settings = {
+            "lr_mlp": cell.get("lr"),
+            **training,
+            **cell,
+        }
         depth = settings.pop("n_layers", 1)
         jobs += [(*place, settings | {"model": replace(training["model"], n_layers=depth)})]
     runs = in_processes(train_one, jobs, on_progress)

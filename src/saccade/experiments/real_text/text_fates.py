@@ -91,7 +91,11 @@ def train_one(
     """Gains (time, query, token) in one sample of the text, or with one seed."""
     every = times[model]
     if model == "ordinary":
-        training = ordinary | {"steps": every[-1], "every": every, "seed": repetition}
+        training = ordinary | {
+            "steps": every[-1],
+            "every": every,
+            "seed": repetition,
+        }
         gain = runs.gains_of(runs.transformer_run(text, {}, **training))
     else:
         n_windows = sample["n_windows"]
@@ -235,7 +239,16 @@ def text_fates(
             top = np.array([score.ceiling(gain, groups) for gain in observed])
             low = values.min(axis=1)
             high = values.max(axis=1)
-            lines.append(Line(x, values.mean(axis=1), model, tone=tone, low=low, high=high))
+            lines.append(
+                Line(
+                    x,
+                    values.mean(axis=1),
+                    model,
+                    tone=tone,
+                    low=low,
+                    high=high,
+                )
+            )
             lines += [Line(x, end, "", DASHES, tone) for end in (top, 2 * score.even - top)]
         y, ylim = ("share of pairs", SHARE) if score.even else ("rank correlation", CORRELATION)
         panels[name] = Lines(

@@ -66,7 +66,13 @@ def one_sample(
     )
     queries = first.frequent_queries[: text.n_queries].tolist()
     counted = windows.counts, windows.query, windows.next_token
-    told = theory.decoder_first(*counted, steps=steps, queries=queries, with_error=False, **rates)
+    told = theory.decoder_first(
+        *counted,
+        steps=steps,
+        queries=queries,
+        with_error=False,
+        **rates,
+    )
     run = runs.noise_free_logits(windows, queries, save=steps, **rates)
     return {
         "run": run,
@@ -108,8 +114,19 @@ def transformer_gains(text: Text, half: int, seed: int, steps: list[int]) -> Arr
         name=f"{whole.name}, half {half}",
         hash=f"{whole.hash}-{half}",
     )
-    training: dict[str, Any] = {"steps": steps[-1], "every": [0, *steps], "batch": 256}
-    run = runs.transformer_run(text, {"n_heads": 4}, read, lr=1e-3, seed=seed, **training)
+    training: dict[str, Any] = {
+        "steps": steps[-1],
+        "every": [0, *steps],
+        "batch": 256,
+    }
+    run = runs.transformer_run(
+        text,
+        {"n_heads": 4},
+        read,
+        lr=1e-3,
+        seed=seed,
+        **training,
+    )
     return runs.gains_of(run)[1:]
 
 
@@ -365,4 +382,13 @@ def correlations(title: str, lines: Sequence[Line], times: Sequence[int]) -> Lin
     y = "rank correlation with training"
     ticks = {float(time): str(time) for time in times}
     levels = {0.0: ""}
-    return Lines(title, "updates", y, lines, "x", ylim=(-1, 1.05), levels=levels, ticks=ticks)
+    return Lines(
+        title,
+        "updates",
+        y,
+        lines,
+        "x",
+        ylim=(-1, 1.05),
+        levels=levels,
+        ticks=ticks,
+    )

@@ -86,7 +86,12 @@ def one_encoding(*, positions: str, seed: int, text: Text, steps: int) -> xr.Dat
     ones, mean over the queries that have distinct tokens.
     """
     changes = ENCODINGS[positions] | {"n_heads": N_HEADS}
-    training = {"steps": steps, "every": [0, steps], "batch": 128, "lr": LR}
+    training = {
+        "steps": steps,
+        "every": [0, steps],
+        "batch": 128,
+        "lr": LR,
+    }
     run = runs.transformer_run(text, changes, seed=seed, **training)
     groups = text.groups
     by_head = run.head_score.transpose("time", "head", "query", "token").values
@@ -133,7 +138,12 @@ def under_prior(
     (prior, query, token) of counts without a prior, then with each slope.
     """
     of_priors = [
-        text.corpus.windows(text.window, n_windows=n_windows, sample=sample, prior=prior)
+        text.corpus.windows(
+            text.window,
+            n_windows=n_windows,
+            sample=sample,
+            prior=prior,
+        )
         for prior in (None, *slopes)
     ]
     forces = [
@@ -183,7 +193,13 @@ def text_optimisers(
     starts = checked_seeds(seeds)
     groups = source.groups
     noise_free = (
-        partial(one_optimiser, text=source, n_windows=n_windows, steps=steps, kinds=kinds),
+        partial(
+            one_optimiser,
+            text=source,
+            n_windows=n_windows,
+            steps=steps,
+            kinds=kinds,
+        ),
         {"optimiser": kinds, "sample": range(samples)},
     )
     ordinary = (
@@ -345,4 +361,12 @@ def by_kind(
         tops = [ceilings[kind] for kind in intervals]
         lines.append(Line(places, tops, "two repetitions", RINGS, None))
     ticks = dict(zip(places.tolist(), intervals))
-    return Lines(title, "", y, lines, ylim=(-1, 1.05), ticks=ticks, levels={0.0: ""})
+    return Lines(
+        title,
+        "",
+        y,
+        lines,
+        ylim=(-1, 1.05),
+        ticks=ticks,
+        levels={0.0: ""},
+    )

@@ -140,7 +140,15 @@ def adam(
     long = at_least("long contexts", 32, 127)
     for name, broken, options in (
         ("SGD", adam_moves, {"optimiser": "sgd"}),
-        ("Adam, 32 tokens", long, {"batch": 128, "context": 32, "seeds": 5}),
+        (
+            "Adam, 32 tokens",
+            long,
+            {
+                "batch": 128,
+                "context": 32,
+                "seeds": 5,
+            },
+        ),
     ):
         seen = attention(exact(task, [rate], [2, PUBLISHED], **options), own)[0, 0]
         control = lab.case(control=name).breaking(broken)
@@ -205,12 +213,22 @@ def other_classes() -> saccade.SequenceClasses:
     weight = np.ones((2, 30))
     weight[:, 16:] = np.kron(np.eye(2), np.linspace(0.1, 1, 7))
     query = np.array([30, 31])
-    return saccade.SequenceClasses(weight, query=query, n_vocab=34, normalise=True, name="other-2")
+    return saccade.SequenceClasses(
+        weight,
+        query=query,
+        n_vocab=34,
+        normalise=True,
+        name="other-2",
+    )
 
 
 def exact(task: saccade.SequenceClasses, rates: Any, save: list[int], **options: Any) -> xr.Dataset:
     """Training without noise; the mean over seeds where `options` add noise."""
-    usual: dict[str, Any] = {"optimiser": "adam", "batch": math.inf, "context": math.inf}
+    usual: dict[str, Any] = {
+        "optimiser": "adam",
+        "batch": math.inf,
+        "context": math.inf,
+    }
     usual |= {"dtype": "float64", "keep": ["attention", "attention_logits"]}
     run = saccade.train(
         task, steps=save[-1], lr_decoder=rates, lr_attention=rates, save=save, **(usual | options)
@@ -255,8 +273,18 @@ def from_flow(task: saccade.SequenceClasses, rate: float, momentum: float) -> ND
     lr = rate if momentum else rate / (1 - MOMENTUM)
     time = float(theory.momentum_clock(steps, lr=lr, momentum=momentum))
     run = exact(task, [lr], [steps], optimiser="sgd", momentum=momentum)
-    flow = saccade.flow(task, t1=time, n_times=2, rtol=1e-11, atol=1e-13)
-    logits = run.attention_logits.isel(rate=0, time=0, query=0).values
+    flow = saccade.flow(
+        task,
+        t1=time,
+        n_times=2,
+        rtol=1e-11,
+        atol=1e-13,
+    )
+    logits = run.attention_logits.isel(
+        rate=0,
+        time=0,
+        query=0,
+    ).values
     flowed = flow.attention_logits.isel(time=-1, query=0).values
     return (logits - flowed) / np.abs(flowed).max()
 

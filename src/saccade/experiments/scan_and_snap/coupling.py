@@ -77,7 +77,14 @@ def coupling(
         ("0.9", "mean β_nn' against E'_nn', sign of E' in the notation", signs, E1, 3 / M),
     ):
         forms: dict[str, Any] = {"printed": mean_other(wrong), "corrected": mean_other(right)}
-        case.erratum(THEOREM_1, title, beta, number=number, within=within, **forms)
+        case.erratum(
+            THEOREM_1,
+            title,
+            beta,
+            number=number,
+            within=within,
+            **forms,
+        )
     conditions = theory.check_assumptions(
         feature / feature.sum(axis=1, keepdims=True),
         np.zeros(len(feature), int),
@@ -114,7 +121,11 @@ def coupling(
     share = case.at_most(PLAIN_COUPLING, title, plain / theorem, 0.2)
     for i in sorted({int(np.abs(np.log(at)).argmin()), len(at) - 1}):
         title = "β along the plain gradient: Theorem 1's E' or our equations"
-        forms = {"printed": theorem, "corrected": predicted[i], "within": 0.1 * predicted[i]}
+        forms = {
+            "printed": theorem,
+            "corrected": predicted[i],
+            "within": 0.1 * predicted[i],
+        }
         look = case.but(**{"t/t₀'": float(at[i])})
         look.erratum(THEOREM_1, title, plain[i], number="0.2", **forms)
     # Plain flow: every pair of four unequal classes, and classes that overlap strongly.
@@ -233,7 +244,12 @@ def unequal_classes(n_vocab: int) -> SequenceClasses:
         weight[pair : pair + 2, 1 + pair] = shared
     for n in range(4):
         weight[n, 4 + 3 * n : 7 + 3 * n] = (0.3, 0.5, 0.8)
-    return SequenceClasses(weight, n_vocab=n_vocab, normalise=True, name="unequal-4")
+    return SequenceClasses(
+        weight,
+        n_vocab=n_vocab,
+        normalise=True,
+        name="unequal-4",
+    )
 
 
 def overlap_of(task: SequenceClasses) -> NDArray:
@@ -244,7 +260,13 @@ def coupling_of_flow(task: SequenceClasses, t1: float, n_times: int) -> tuple[ND
     """Times, and β_nn' / ι_n (time, class, class): g_n = Y (e_n - α_n) of the flow's decoder, with
     attention at rest, split over the features.
     """
-    path = saccade.flow(task, t1=t1, lr_attention=1e-12, n_times=n_times, keep=("decoder",))
+    path = saccade.flow(
+        task,
+        t1=t1,
+        lr_attention=1e-12,
+        n_times=n_times,
+        keep=("decoder",),
+    )
     first = np.append(task.next_token, np.setdiff1d(np.arange(task.n_vocab), task.next_token))
     feature = theory.normalised_feature(task.token_prob)
     found = []

@@ -50,7 +50,11 @@ RATES = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0])  # of Fig. 8
 SIZES = (50, 1000)
 OVERLAP = 0.2  # of any two classes; failure probability of the bounds
 DELTA = 0.05
-COUNTED: dict[str, Any] = {"n_vocab": 100, "n_classes": 3, "lr_decoder": 0.1}  # in random order
+COUNTED: dict[str, Any] = {
+    "n_vocab": 100,
+    "n_classes": 3,
+    "lr_decoder": 0.1,
+}  # in random order
 FLOWED: dict[str, Any] = {"n_classes": 3, "lr_decoder": 1.0}  # along the flow
 EARLY_HEIGHT = "height η_Y t/(M K), t ≤ .1 t₀'"
 LATE_HEIGHT = "height ln(M η_Y t/K)/M, t ≥ 20 t₀"
@@ -86,7 +90,13 @@ def decoder(
         ray = (M - 1) * theory.class_directions(n_classes=len(feature), n_vocab=M)
         seen = np.zeros(len(feature), int)
         height = np.zeros((len(rates), draws + 1))
-        path = descend(feature, in_order, n_vocab=M, lr_decoder=rates, modified=True)
+        path = descend(
+            feature,
+            in_order,
+            n_vocab=M,
+            lr_decoder=rates,
+            modified=True,
+        )
         before = feature @ next(path)
         for n, Y in zip(order, path, strict=True):
             logits = feature @ Y
@@ -217,7 +227,12 @@ def decoder(
             "atol": 1e-14,
             "keep": (),
         }
-        flow = saccade.reduced_flow(task, lr_decoder=eta_Y, lr_attention=0.0, **options)
+        flow = saccade.reduced_flow(
+            task,
+            lr_decoder=eta_Y,
+            lr_attention=0.0,
+            **options,
+        )
         flow = flow.isel(time=flow.time.values > 0)
         t = flow.time.values
         own = flow.own_logit.values[:, 0]

@@ -51,14 +51,24 @@ def first_force(
     """Can token counts alone predict how attention first moves?"""
     task = classes(n_classes, n_distinct)
     learner = partial(saccade.PairwiseText, lr_decoder=lr_decoder, lr_attention=lr_attention)
-    flow_to = partial(saccade.flow, rtol=1e-10, atol=1e-16, n_times=2)
+    flow_to = partial(
+        saccade.flow,
+        rtol=1e-10,
+        atol=1e-16,
+        n_times=2,
+    )
     saved = sorted({int(step) for step in np.geomspace(2, steps, 12).round()})
     main = []
     tokens = [Line([-1, 1], [-1, 1], "equal", DASHES, None)]
     early = []
     late = []
     for tone, (context, length) in enumerate(lab.each(CONTEXTS.items())):
-        drawn = Windows.of_classes(task, n_context=length, n_windows=windows, seed=seed)
+        drawn = Windows.of_classes(
+            task,
+            n_context=length,
+            n_windows=windows,
+            seed=seed,
+        )
         counted = (drawn.counts, drawn.query, drawn.next_token, drawn.weight)
         query = int(drawn.query[0])
         case = lab.case(context=context)
@@ -94,7 +104,12 @@ def first_force(
         case.near(FIRST_FORCE_CLOCK, title, order, 2, within=0.2)
 
         # Decoder first, against descent.
-        run = saccade.train(model, steps=steps, save=saved, dtype="float64")
+        run = saccade.train(
+            model,
+            steps=steps,
+            save=saved,
+            dtype="float64",
+        )
         told = theory.decoder_first(
             *counted,
             steps=saved,

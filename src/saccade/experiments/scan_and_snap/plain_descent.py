@@ -127,7 +127,13 @@ def plain_descent(
         )
         flows[speed, role] = growth_of(run, weak)
         against.append(bool(against_theorem_2(run, weak)[ORDER]))
-    run = saccade.reduced_flow(weak, t1=t1, n_times=200, lr_attention=slow, keep=KEEP)
+    run = saccade.reduced_flow(
+        weak,
+        t1=t1,
+        n_times=200,
+        lr_attention=slow,
+        keep=KEEP,
+    )
     lab.case(*(flows["slow", "base"].conditions[need] for need in FOR_ORDER)).none(
         PLAIN_ORDER, f"{ORDER} in every flow", against
     )
@@ -138,7 +144,13 @@ def plain_descent(
     falls = {}
     errors = []
     for (name, (task, lr_attention, end)), _ in zip(followed.items(), work, strict=False):
-        run = saccade.flow(task, t1=end, n_times=120, lr_attention=lr_attention, keep=KEEP)
+        run = saccade.flow(
+            task,
+            t1=end,
+            n_times=120,
+            lr_attention=lr_attention,
+            keep=KEEP,
+        )
         paths[name] = run
         occurs = task.token_prob.any(axis=0)
         z = class_logits(run, task, 0)[:, occurs]
@@ -163,7 +175,13 @@ def plain_descent(
         task = one_common_token(
             n_classes=K, common_feature=overlap**0.5, n_distinct=n_distinct, n_vocab=M
         )
-        run = saccade.flow(task, t1=t1, n_times=120, lr_attention=fast, keep=KEEP)
+        run = saccade.flow(
+            task,
+            t1=t1,
+            n_times=120,
+            lr_attention=fast,
+            keep=KEEP,
+        )
         one = lead(run, task)
         laws.append((one, fast_law(one, task, fast)))
     heights = [
@@ -174,7 +192,13 @@ def plain_descent(
         # To three times the height at which it should snap, and finely: the peak is flat.
         end = float(np.exp(3 * height) * n_classes / n_vocab)
         task = task_of(feature)
-        run = saccade.flow(task, t1=end, n_times=300, lr_attention=fast, keep=KEEP)
+        run = saccade.flow(
+            task,
+            t1=end,
+            n_times=300,
+            lr_attention=fast,
+            keep=KEEP,
+        )
         one = lead(run, task)
         laws.append((one, fast_law(one, task, fast)))
     title = "growth per unit of ln t from the theory of fast attention: largest relative error"
@@ -365,11 +389,21 @@ def leads_of_stages(
     the largest lead of a distinct token in each (task and ratio).
     """
     cells = [(name, ratio) for name in tasks for ratio in ratios]
-    times: dict[str, list[list[float]]] = {"B": [], "C": [], "theory": []}
+    times: dict[str, list[list[float]]] = {
+        "B": [],
+        "C": [],
+        "theory": [],
+    }
     largest: dict[str, list[float]] = {flow: [] for flow in times}
     for (name, ratio), _ in zip(cells, work, strict=True):
         task = tasks[name]
-        run = saccade.flow(task, t1=t1, n_times=160, lr_attention=1 / ratio, keep=("attention",))
+        run = saccade.flow(
+            task,
+            t1=t1,
+            n_times=160,
+            lr_attention=1 / ratio,
+            keep=("attention",),
+        )
         when = run.time.values
         occurs = task.token_prob.any(axis=0)
         expected = np.zeros(run.attention.shape)
@@ -393,9 +427,17 @@ def leads_of_stages(
     quick = np.array([ratio <= 1 for _, ratio in cells])
     strong_ones = np.array([name != "weak classes" for name, _ in cells])
     title = "all stages come, in order"
-    one = lab.case(flow="C", overlaps="strong", attention="as fast as the decoder or faster")
+    one = lab.case(
+        flow="C",
+        overlaps="strong",
+        attention="as fast as the decoder or faster",
+    )
     one.none(FOUR_STAGES, title, ~ordered["C"][quick & strong_ones])
-    one = lab.case(flow="C", overlaps="strong", attention="slower than the decoder")
+    one = lab.case(
+        flow="C",
+        overlaps="strong",
+        attention="slower than the decoder",
+    )
     title = "attention freezes by the end"
     one.none(FOUR_STAGES, title, ~comes["C"][~quick & strong_ones, 2])
     title = "a winner emerges, at every ratio"
@@ -459,7 +501,11 @@ def lead(run: xr.Dataset, task: SequenceClasses) -> Lead:
     z = class_logits(run, task, 0)[1:]
     gap = z[:, np.flatnonzero(task.distinct[0])[-1]] - z[:, np.flatnonzero(task.common)[0]]
     height = np.log(task.n_vocab * t / task.n_classes)
-    snap_time = theory.snap_time(n_vocab=task.n_vocab, n_classes=task.n_classes, lr_decoder=1.0)
+    snap_time = theory.snap_time(
+        n_vocab=task.n_vocab,
+        n_classes=task.n_classes,
+        lr_decoder=1.0,
+    )
     return Lead(t, height, gap, snap_time)
 
 

@@ -74,7 +74,11 @@ def positional_prior(
     apart = placed_classes(steps_up, APART)
     steepest = slopes[-1]
     n_tokens = joint.shape[-1]
-    clock: dict[str, Any] = {"n_vocab": n_vocab, "n_classes": 2, "lr_decoder": 1.0}
+    clock: dict[str, Any] = {
+        "n_vocab": n_vocab,
+        "n_classes": 2,
+        "lr_decoder": 1.0,
+    }
     peak = theory.speed_peak(**clock).time
     effective = np.array([theory.effective_prob(joint, prior(slope)) for slope in slopes])
 
@@ -112,7 +116,11 @@ def positional_prior(
 
     # Who gains, at every slope and, at the steepest, at every ratio of the rates.
     ended = np.array([runs["ratio", ratio].attention_logits.values[-1] for ratio in ratios])
-    at_ratios = lab.case(flow="B", slope="the steepest", ratios="all")
+    at_ratios = lab.case(
+        flow="B",
+        slope="the steepest",
+        ratios="all",
+    )
     for case, z, frequency in (
         (in_b, late, effective[:, 0]),
         (at_ratios, ended, effective[-1, 0]),

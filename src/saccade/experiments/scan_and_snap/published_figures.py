@@ -33,7 +33,15 @@ from saccade.theory.scan_and_snap.statements import FIG_4, FIG_6, FIG_11, FIG_12
 
 SHOWN = (0, 2, 4, 6, 8, 10, 48)  # the iterations of Fig. 4; its "Final" is 48
 # Loss of Fig. 4 by iteration, from the log published with the paper's code: equal rates, one seed.
-PUBLISHED_LOSS = {0: 3.5264, 2: 2.3679, 4: 0.7335, 6: 0.1608, 8: 0.0444, 10: 0.01295, 20: 2.05e-4}
+PUBLISHED_LOSS = {
+    0: 3.5264,
+    2: 2.3679,
+    4: 0.7335,
+    6: 0.1608,
+    8: 0.0444,
+    10: 0.01295,
+    20: 2.05e-4,
+}
 # Entropy over ten seeds, stored with the paper's code for 1 and 3 query tokens.
 # Rows: attention rate 0.5, 1, 2, 3; columns: ratio 1, 2, 5, 10.
 PUBLISHED_MEAN = {
@@ -50,7 +58,12 @@ PUBLISHED_STD = {
 }
 PUBLISHED_RATES = {"lr_attention": [0.5, 1.0, 2.0, 3.0], "ratio": [1.0, 2.0, 5.0, 10.0]}
 # The paper's range of thresholds for each number of query tokens, read off its axes.
-THRESHOLDS = {1: (0.028, 0.038), 3: (0.012, 0.016), 5: (0.0075, 0.0105), 10: (0.0040, 0.0050)}
+THRESHOLDS = {
+    1: (0.028, 0.038),
+    3: (0.012, 0.016),
+    5: (0.0075, 0.0105),
+    10: (0.0040, 0.0050),
+}
 # How runs on Syn-Medium are trained, beside those of Fig. 6.
 MOMENTUM, FASTER, UNIFORM = WAYS = "momentum", "10 × rate", "uniform start"
 SAVED = sorted({*PUBLISHED_LOSS, *range(0, max(SHOWN) + 1, 2)})
@@ -92,13 +105,24 @@ def published_figures(
     ]
     small = saccade.SequenceClasses.syn_small()
     medium = saccade.SequenceClasses.syn_medium
-    usual = {"momentum": momentum, "seeds": seeds, "batch": batch, "context": context}
+    usual = {
+        "momentum": momentum,
+        "seeds": seeds,
+        "batch": batch,
+        "context": context,
+    }
 
     def trained(task: saccade.SequenceClasses, **options: Any) -> xr.Dataset:
         return saccade.train(task, **(usual | {"save": [options["steps"]]} | options))
 
     jobs: dict[Any, Any] = {
-        "Fig. 4": partial(trained, small, steps=max(SHOWN), lr_decoder=[1.0, 10.0], save=SAVED)
+        "Fig. 4": partial(
+            trained,
+            small,
+            steps=max(SHOWN),
+            lr_decoder=[1.0, 10.0],
+            save=SAVED,
+        )
     }
     uniform: dict[str, Any] = {"model": saccade.Pairwise(init="uniform")}
     of_pairs: dict[str, Any] = {
@@ -106,10 +130,31 @@ def published_figures(
         "lr_attention": [attention for _, attention in pairs],
         "keep": ("attention", "attention_logits"),
     }
-    jobs |= {n: partial(trained, medium(n), steps=steps, **of_pairs, **uniform) for n in n_queries}
-    faster: dict[str, Any] = {"momentum": 0.0, "lr_decoder": 10.0, "lr_attention": 10.0}
-    no_noise = {"batch": math.inf, "context": math.inf, "seeds": 1}
-    ways: dict[str, dict[str, Any]] = {MOMENTUM: {}, FASTER: faster, UNIFORM: uniform}
+    jobs |= {
+        n: partial(
+            trained,
+            medium(n),
+            steps=steps,
+            **of_pairs,
+            **uniform,
+        )
+        for n in n_queries
+    }
+    faster: dict[str, Any] = {
+        "momentum": 0.0,
+        "lr_decoder": 10.0,
+        "lr_attention": 10.0,
+    }
+    no_noise = {
+        "batch": math.inf,
+        "context": math.inf,
+        "seeds": 1,
+    }
+    ways: dict[str, dict[str, Any]] = {
+        MOMENTUM: {},
+        FASTER: faster,
+        UNIFORM: uniform,
+    }
     ways |= {"no noise": no_noise, "no noise, 10 × rate": faster | no_noise}
     for way, options in ways.items():
         jobs[way] = partial(
@@ -359,7 +404,14 @@ def entropy_panel(run: xr.Dataset, n: int) -> Lines:
         spread = entropy.std("seed")
         label = f"η_Z = {rate:g}"
         shade = place / run.sizes["lr_attention"]
-        line = Line(entropy.ratio, mean, label, tone=shade, low=mean - spread, high=mean + spread)
+        line = Line(
+            entropy.ratio,
+            mean,
+            label,
+            tone=shade,
+            low=mean - spread,
+            high=mean + spread,
+        )
         lines.append(line)
     for means in published(PUBLISHED_MEAN, n) if n in PUBLISHED_MEAN else ():
         lines.append(Line(means.ratio, means, "", RINGS, None))

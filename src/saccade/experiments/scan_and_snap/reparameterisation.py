@@ -44,7 +44,13 @@ class WithGram(System):
     embedded attention c is c.S.c.
     """
 
-    solver = Solver(t1=1e4, n_times=60, rtol=1e-8, atol=1e-11, most_for_lsoda=4000)
+    solver = Solver(
+        t1=1e4,
+        n_times=60,
+        rtol=1e-8,
+        atol=1e-11,
+        most_for_lsoda=4000,
+    )
     seeds = None
     loss_unit = "nats"
 
@@ -94,7 +100,13 @@ def reparameterisation(
     work = lab.each(["Y, Z", *embedded, *cells])
 
     # Orthonormal embeddings: the flow of Y and Z, unless W_K moves.
-    precise = partial(saccade.flow, t1=t1, n_times=60, rtol=1e-12, atol=1e-14)
+    precise = partial(
+        saccade.flow,
+        t1=t1,
+        n_times=60,
+        rtol=1e-12,
+        atol=1e-14,
+    )
     next(work)
     pairwise = precise(task, lr_attention=lr_attention)
     t = pairwise.time.values

@@ -213,7 +213,11 @@ def scan_then_snap(
     # Theorem 2 in every flow; a flow with any token against it is one exception.
     single = base.conditions[assumed.ONE_COMMON_TOKEN].holds
     lose = (THEOREM_2B, FOR_THEOREM_2B) if single else (COROLLARY_2, FOR_COROLLARY_2)
-    rules = {GAIN: (THEOREM_2A, FOR_THEOREM_2), LOSE: lose, ORDER: (THEOREM_2A, FOR_THEOREM_2)}
+    rules = {
+        GAIN: (THEOREM_2A, FOR_THEOREM_2),
+        LOSE: lose,
+        ORDER: (THEOREM_2A, FOR_THEOREM_2),
+    }
     if not any(len(set(p[own])) > 1 for p, own in zip(task.token_prob, task.distinct, strict=True)):
         lab.leave_out("The order of tokens is left out: no class has two of different frequency.")
         del rules[ORDER]

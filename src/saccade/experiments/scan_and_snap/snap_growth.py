@@ -93,7 +93,12 @@ class SnapTheory(NamedTuple):
         K = self.clock["n_classes"]
         constant = theory.overlap_constant(self.normaliser, n_classes=K)
         rate = self.lr_attention / K
-        return theory.growth_bound(t, **self.clock, lr_attention=rate, overlap_constant=constant)
+        return theory.growth_bound(
+            t,
+            **self.clock,
+            lr_attention=rate,
+            overlap_constant=constant,
+        )
 
     def plain_growth(self, t: Array) -> Array:
         """B under plain descent while the overlap is still what it was at the start; t starts at 0."""
@@ -258,7 +263,14 @@ def attention_at(log_growth: Array, found: Leader, n_classes: int) -> Array:
     order = np.argsort(log_growth)
     grown = np.maximum(np.sort(log_growth), 0.0)
     start = np.zeros(len(found.prob))
-    path = solve_ivp(velocity, (0, grown[-1]), start, t_eval=grown, rtol=1e-10, atol=1e-12).y
+    path = solve_ivp(
+        velocity,
+        (0, grown[-1]),
+        start,
+        t_eval=grown,
+        rtol=1e-10,
+        atol=1e-12,
+    ).y
     return theory.limit_attention(found.prob, path.T)[np.argsort(order)]
 
 
@@ -272,8 +284,19 @@ def one_common_token(
     """
     K = checked_count("n_classes", n_classes, low=2)
     D = checked_count("n_distinct", n_distinct)
-    f_c = checked_number("common_feature", common_feature, low=0.0, high=1.0, open_low=True)
+    f_c = checked_number(
+        "common_feature",
+        common_feature,
+        low=0.0,
+        high=1.0,
+        open_low=True,
+    )
     distinct = np.linspace(0.1, 1.0, D) if D > 1 else np.ones(1)
     distinct *= np.sqrt(1 - f_c**2) / np.linalg.norm(distinct)
     prob = np.concatenate([np.full((K, 1), f_c), np.kron(np.eye(K), distinct)], axis=1)
-    return SequenceClasses(prob, n_vocab=n_vocab, normalise=True, name=f"one-common-{K}")
+    return SequenceClasses(
+        prob,
+        n_vocab=n_vocab,
+        normalise=True,
+        name=f"one-common-{K}",
+    )

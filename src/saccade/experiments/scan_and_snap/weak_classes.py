@@ -46,7 +46,13 @@ def isolated_class(overlap: float, n_vocab: int) -> saccade.SequenceClasses:
 def _classes(
     distinct: Array, common: Sequence[float], query: Sequence[int], overlap: float, n_vocab: int
 ) -> saccade.SequenceClasses:
-    overlap = checked_number("overlap", overlap, low=0.0, high=1.0, open_low=True)
+    overlap = checked_number(
+        "overlap",
+        overlap,
+        low=0.0,
+        high=1.0,
+        open_low=True,
+    )
     n_common = len(common)
     feature = np.zeros((len(distinct), n_common + distinct.size))
     feature[:, :n_common] = np.sqrt(overlap) * np.array(common) / np.linalg.norm(common)

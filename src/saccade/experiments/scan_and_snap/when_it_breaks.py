@@ -128,12 +128,26 @@ def when_it_breaks(
     for (flow, held), one in product(engines, ratios):
         engine = engines[flow, held]
         rates = rates_at(one, held)
-        plan[flow, held, one] = partial(engine, medium, t1=t1, n_times=100, **rates)
+        plan[flow, held, one] = partial(
+            engine,
+            medium,
+            t1=t1,
+            n_times=100,
+            **rates,
+        )
         if held == "η_Y":
-            ended = {"t1": unequal_t1, "n_times": 30, "keep": ("attention_logits",)}
+            ended = {
+                "t1": unequal_t1,
+                "n_times": 30,
+                "keep": ("attention_logits",),
+            }
             plan["unequal", flow, one] = partial(engine, unequal, **ended, **rates)
     for weight, task in little.items():
-        long: dict[str, Any] = {"t1": unequal_t1, "n_times": 100, "keep": ("attention_logits",)}
+        long: dict[str, Any] = {
+            "t1": unequal_t1,
+            "n_times": 100,
+            "keep": ("attention_logits",),
+        }
         plan["slow", weight] = partial(saccade.flow, task, **long, **rates_at(ratios[0]))
     for name, one in product(by_name, turn_ratios):
         plan["turn", name, one] = partial(turn, by_name[name], one)
@@ -457,7 +471,13 @@ def turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, flo
     factor = 1.4 if task.n_classes == 2 else 2.5
     until = np.exp(factor * predicted) * task.n_classes / task.n_vocab
     t1 = until if np.isfinite(predicted) else 1e6
-    path = saccade.flow(task, t1=t1, n_times=200, keep=("attention_logits",), **rates)
+    path = saccade.flow(
+        task,
+        t1=t1,
+        n_times=200,
+        keep=("attention_logits",),
+        **rates,
+    )
     heights = height_at(path.time.values, task)
     paths = plain_logits(task, path.time.values, **rates)
     found = []

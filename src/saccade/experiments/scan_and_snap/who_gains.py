@@ -103,20 +103,49 @@ def who_gains(
     medium = saccade.SequenceClasses.syn_medium(1)
     one = weak[ONE]
     starts = other_starts(medium)
-    exact = {"n_times": 400, "rtol": 1e-10, "atol": 1e-13, **KEEP}
+    exact = {
+        "n_times": 400,
+        "rtol": 1e-10,
+        "atol": 1e-13,
+        **KEEP,
+    }
     rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    other = {"t1": 1e6, "n_times": 60, "rtol": 1e-9, "atol": 1e-12, **KEEP}
-    fig_4 = {"steps": 48, "momentum": 0.9, "batch": 128, "save": [48], **KEEP}  # as in Fig. 4
+    other = {
+        "t1": 1e6,
+        "n_times": 60,
+        "rtol": 1e-9,
+        "atol": 1e-12,
+        **KEEP,
+    }
+    fig_4 = {
+        "steps": 48,
+        "momentum": 0.9,
+        "batch": 128,
+        "save": [48],
+        **KEEP,
+    }  # as in Fig. 4
     slow: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": 0.01 * lr_decoder}
     confused = {"Syn-Medium": medium, "16 common, 7 distinct": unequal_classes(0.0, 16, 7)}
     plan: dict[Any, Any] = {
-        name: partial(saccade.reduced_flow, task, t1=t1, **rates, **exact)
+        name: partial(
+            saccade.reduced_flow,
+            task,
+            t1=t1,
+            **rates,
+            **exact,
+        )
         for name, task in weak.items()
     }
     plan["joint"] = lambda: [joint_descent(one, descent_steps, seed, **slow) for seed in range(4)]
     for form, K in (("as printed", 3), ("corrected", 1)):  # the flow moves with P(n) = 1/K
         its_rates = slow | {"lr_attention": K * slow["lr_attention"]}
-        plan[form] = partial(saccade.reduced_flow, one, t1=descent_steps, **its_rates, **exact)
+        plan[form] = partial(
+            saccade.reduced_flow,
+            one,
+            t1=descent_steps,
+            **its_rates,
+            **exact,
+        )
     plan["plain"] = partial(
         saccade.train,
         medium,
@@ -129,7 +158,13 @@ def who_gains(
         **KEEP,
     )
     for T in lengths:
-        plan[T] = partial(saccade.train, medium, context=T - 1, seeds=seeds, **fig_4)
+        plan[T] = partial(
+            saccade.train,
+            medium,
+            context=T - 1,
+            seeds=seeds,
+            **fig_4,
+        )
     for name, z0 in starts.items():
         begin = {"start": {"attention_logits": z0}, **other}
         plan["C", name] = partial(saccade.reduced_flow, medium, **begin)
@@ -145,7 +180,14 @@ def who_gains(
             start={"decoder": wrong_decoder(task, np.sqrt(depth / rate))},
         )
     lost = {"decoder": wrong_decoder(medium, WRONG_STRENGTH)}
-    plan["lost"] = partial(saccade.train, medium, steps=300, start=lost, seeds=3, save=[300])
+    plan["lost"] = partial(
+        saccade.train,
+        medium,
+        steps=300,
+        start=lost,
+        seeds=3,
+        save=[300],
+    )
     runs = {name: run() for name, run in lab.each(plan.items())}
 
     def case(run: str, *kinds: str, **settings: Any) -> Any:

@@ -204,7 +204,11 @@ def critical_points() -> Iterator[Row | Formula]:
         law: dict[str, Any] = {"stationary": pi, "transition": chain.transition}
         direction = np.arange(1.0, WIDTH + 1)
         point = Weights(
-            *theory.unigram_weights(stationary=pi, direction=direction, d_key=KEY_WIDTH)
+            *theory.unigram_weights(
+                stationary=pi,
+                direction=direction,
+                d_key=KEY_WIDTH,
+            )
         )
         nothing = Weights(*(0 * matrix for matrix in point))
         J, at_origin = (jacobian(velocity, at, around) for at in (point, nothing))

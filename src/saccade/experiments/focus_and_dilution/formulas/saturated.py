@@ -201,7 +201,11 @@ def perturbed_point() -> Iterator[Formula]:
             value, _ = jets.variations(triple, theta, delta)
             logits.append(value.logit_gradient)
         rate = np.linalg.norm(value.decoder_gradient, 2) / delta
-        law: Any = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
+        law: Any = {
+            "high": triple.high,
+            "n_vocab": 3,
+            "stay": triple.stay,
+        }
         closed.append(rate / theory.saturated_opening_rate(**law, asymmetry=[1.0, -1.0]) - 1)
     yield Formula(
         stated.THEOREM_3_9,
@@ -247,7 +251,14 @@ def perturbed_point() -> Iterator[Formula]:
     grid = product(np.linspace(0.34, 0.99, 66).tolist(), np.linspace(0.01, 0.99, 99).tolist())
     inside = [cell for cell in grid if cell[1] > theory.least_saturated_stay(cell[0], 3)]
     found = max(theory.mild_condition(theory.saturated_triple(*cell)) for cell in inside)
-    least = min(theory.opening_force(high=high, n_vocab=3, stay=stay) for high, stay in inside)
+    least = min(
+        theory.opening_force(
+            high=high,
+            n_vocab=3,
+            stay=stay,
+        )
+        for high, stay in inside
+    )
     yield Formula.erratum(
         stated.LEMMA_D_17,
         "largest left side - right side of eq. 230, which the paper allows to be 0",
@@ -267,7 +278,11 @@ def sixth_order() -> Iterator[Formula]:
     for contrast in (skewed, -skewed, np.array([0.01, -0.01])):
         n_vocab = len(contrast) + 1
         chain = saccade.MarkovChain.two_level(n_vocab, law["high"], stay=law["stay"])
-        state = theory.saturated_point(n_vocab=n_vocab, strength=6.0, **law)
+        state = theory.saturated_point(
+            n_vocab=n_vocab,
+            strength=6.0,
+            **law,
+        )
         predicted = theory.saturated_descent(state, contrast=contrast, **law)
         found.append((jets.descent(chain, state, contrast), predicted))
     gap = _largest(change / predicted - 1 for change, predicted in found[:2])

@@ -76,7 +76,11 @@ def anchors() -> Iterator[Formula]:
     shift = drawn.target - drawn.tokens[np.arange(1000), drawn.place + 1]
     one, two, three = (shift[drawn.anchor == anchor].mean() for anchor in (1, 2, 3))
     title = "target with anchor {} minus that with anchor 1"
-    forms: Any = {"printed": 0.0, "corrected": -1.0, "within": 0.0}
+    forms: Any = {
+        "printed": 0.0,
+        "corrected": -1.0,
+        "within": 0.0,
+    }
     yield Formula.erratum(stated.ANCHOR_TASK, title.format(2), two - one, **forms)
     yield Formula(stated.ANCHOR_TASK, title.format(3), abs(three - one), 0.0)
 

@@ -48,7 +48,12 @@ def gradients() -> Iterator[Formula]:
         context, (query, label) = rng.integers(8, size=11), rng.integers(10, size=2)
         with jax.enable_x64(True):
             exact = np.stack(slope(Y, Z, context, query, label))
-        options = {"query": query, "label": label, "lr_decoder": 1.0, "lr_attention": 1.0}
+        options = {
+            "query": query,
+            "label": label,
+            "lr_decoder": 1.0,
+            "lr_attention": 1.0,
+        }
         whole = np.stack(theory.gradient_from_sequence(Y, Z, context, **options))
         counts = np.bincount(context, minlength=10)
         counted = np.stack(theory.gradient_from_counts(Y, Z, counts, **options))
@@ -65,7 +70,11 @@ def heights() -> Iterator[Formula]:
     """Lemmas 6 and 8, the peak of the speed and its integral: the worst of five vocabularies."""
     found = []
     for M in (100, 1_000, 10_000, 100_000, 1_000_000):
-        letters: dict[str, Any] = {"n_vocab": M, "n_classes": 3, "lr_decoder": 0.7}
+        letters: dict[str, Any] = {
+            "n_vocab": M,
+            "n_classes": 3,
+            "lr_decoder": 0.7,
+        }
         t = theory.scan_time(**letters) * np.geomspace(1e-6, 100, 20_001)
         x = M * theory.decoder_height(t, n_vocab=M, lr_decoder=0.7)
         right = M * 0.7 * t

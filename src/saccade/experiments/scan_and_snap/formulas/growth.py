@@ -34,7 +34,11 @@ from saccade.theory.scan_and_snap.statements import (
     THEOREM_4,
 )
 
-CLOCK: dict[str, Any] = {"n_vocab": 1000, "n_classes": 10, "lr_decoder": 1.0}
+CLOCK: dict[str, Any] = {
+    "n_vocab": 1000,
+    "n_classes": 10,
+    "lr_decoder": 1.0,
+}
 # C_0 is far from 1, where the printed bound is right by chance.
 PREMISE = CLOCK | {"lr_attention": 0.5, "overlap_constant": 0.3}
 
@@ -51,7 +55,11 @@ def integrated(t: ArrayLike, curve: dict[str, Any]) -> Array:
         push = curve["lr_attention"] * gamma * np.exp(-4 * state[0])
         return [push / curve["overlap_constant"], gamma]
 
-    options = {"method": "LSODA", "rtol": 1e-11, "atol": 1e-14}
+    options = {
+        "method": "LSODA",
+        "rtol": 1e-11,
+        "atol": 1e-14,
+    }
     return solve_ivp(velocity, (0, np.max(t)), np.zeros(2), t_eval=t, **options).y
 
 
@@ -64,7 +72,11 @@ def growth_figures() -> Iterator[Formula]:
         heights = []
         for rate in (0.5, 1.0, 2.0, 4.0, 8.0):
             rates = {"lr_decoder": ratio * rate, "lr_attention": rate}
-            curve = {"n_vocab": n_vocab, "n_classes": 1, "overlap_constant": 1.0} | rates
+            curve = {
+                "n_vocab": n_vocab,
+                "n_classes": 1,
+                "overlap_constant": 1.0,
+            } | rates
             heights.append(integrated([theory.snap_time(**clock(curve))], curve)[0, 0])
         title = f"spread of the growth bound at t0 over rates, M = {n_vocab}"
         yield Formula(FIG_9, title, np.ptp(heights), 1e-6)
@@ -118,7 +130,12 @@ def late_form_of_theorem_4() -> Iterator[Formula]:
 def first_force_of_classes() -> Iterator[Formula]:
     task = classes(3, 5)
     K = 3
-    drawn = Windows.of_classes(task, n_context=np.inf, n_windows=1, seed=0)
+    drawn = Windows.of_classes(
+        task,
+        n_context=np.inf,
+        n_windows=1,
+        seed=0,
+    )
     found = theory.first_force(drawn.counts, drawn.query, drawn.next_token, drawn.weight)
     force = found.force[int(drawn.query[0])]
     feature = theory.normalised_feature(task.token_prob)
@@ -162,7 +179,12 @@ def who_settles_first() -> Iterator[Formula]:
     def velocity(_: float, log_distance: Array) -> Array:
         return np.exp((targets * -np.expm1(-log_distance)) ** 2 / 2)
 
-    options = {"method": "LSODA", "rtol": 1e-10, "atol": 1e-12, "t_eval": [20.0, 1e4]}
+    options = {
+        "method": "LSODA",
+        "rtol": 1e-10,
+        "atol": 1e-12,
+        "t_eval": [20.0, 1e4],
+    }
     early, late = solve_ivp(velocity, (0, 1e4), np.zeros(3), **options).y.T
     growth = np.exp(targets**2 / 2)
     gap = np.abs(late / late[0] / (growth / growth[0]) - 1).max()
