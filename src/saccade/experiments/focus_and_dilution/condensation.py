@@ -208,7 +208,12 @@ def near_and_off() -> tuple[float, float, float]:
     a, b, *_ = theory.ray_parts(path.embedding, path.projection, stationary=pi)
     missing = theory.missing_share(np.sum(a * b, axis=1), **law)
     gap = np.abs(missing) * np.sqrt(AFTER.n_vocab / (AFTER.n_vocab - 1)) / DELTA
-    predicted = theory.arrival_time(start.embedding, start.projection, shortfall=DELTA, **law)
+    predicted = theory.arrival_time(
+        start.embedding,
+        start.projection,
+        shortfall=DELTA,
+        **law,
+    )
     return fits.reaching_time(t, -missing, -DELTA), float(predicted), float(t[gap >= 1][-1])
 
 

@@ -388,7 +388,13 @@ def dilution(
 
     for (law, start), path in paths.items():
         place = {"path": f"{law}, {start}"}
-        lab.keep("path_time", path.along.time, "sample", unit=stages.STEPS, **place)
+        lab.keep(
+            "path_time",
+            path.along.time,
+            "sample",
+            unit=stages.STEPS,
+            **place,
+        )
         about = "embedding of each token along the one direction"
         lab.keep("gamma", path.along.gamma, "sample token", about, **place)
     law = list(chains)[-1]

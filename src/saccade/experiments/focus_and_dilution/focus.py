@@ -307,7 +307,14 @@ def focus(
         needs.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
         case = lab.case(*needs[-1], law=law)
         for seed, grown in zip(starts, by["rate"][place].T, strict=True):
-            lab.keep("rate", grown, "size", "growth rate of queries", law=law, seed=seed)
+            lab.keep(
+                "rate",
+                grown,
+                "size",
+                "growth rate of queries",
+                law=law,
+                seed=seed,
+            )
         case.near(
             UNIGRAM_POINT,
             "loss on the plateau",

@@ -62,7 +62,12 @@ def expected_gradient(
     every = np.arange(len(pi))
     last = drawn[:, -1]
     gradients = partial(theory.context_gradients, *matrices, transition=P)
-    slope: Any = partial(theory.gradient_slope, *matrices, stationary=pi, transition=P)
+    slope: Any = partial(
+        theory.gradient_slope,
+        *matrices,
+        stationary=pi,
+        transition=P,
+    )
     at_law = gradients(frequencies=np.tile(pi, (len(pi), 1)), last_token=every)
     frequencies = counts_of(drawn, len(pi)) / length
     rest = gradients(frequencies=frequencies, last_token=last)

@@ -173,7 +173,11 @@ def next_direction(
     resting = list[Opening]()
     for law, chain in lab.each(chains.items()):
         # with room for all directions, and one more
-        system = saccade.Embedded(chain, d_model=max(8, chain.n_vocab), init_scale=init_scale)
+        system = saccade.Embedded(
+            chain,
+            d_model=max(8, chain.n_vocab),
+            init_scale=init_scale,
+        )
         run = saccade.flow(
             system,
             t1=t1,
@@ -210,7 +214,13 @@ def next_direction(
             )
         resting += still
         values = np.linalg.svd(weights.embedding, compute_uv=False)
-        lab.keep("time_of_values", time, "sample", unit=stages.STEPS, law=law)
+        lab.keep(
+            "time_of_values",
+            time,
+            "sample",
+            unit=stages.STEPS,
+            law=law,
+        )
         about = "singular values of the embedding, largest first"
         lab.keep("singular_values", values, "sample rank", about, law=law)
         growth = []  # of the last chain

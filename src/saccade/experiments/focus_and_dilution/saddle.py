@@ -172,7 +172,14 @@ def saddle(
         for point, order in ORDERS.items():
             runs[point].append(departure(chain, point, sizes, drawn))
             errors = runs[point][-1][0]
-            lab.keep("error", errors, "size", "error after 3 e-folds", law=law, critical=point)
+            lab.keep(
+                "error",
+                errors,
+                "size",
+                "error after 3 e-folds",
+                law=law,
+                critical=point,
+            )
             powers += [
                 Line(sizes, errors, f"{point}, {law}", RINGS, len(powers) // 2),
                 power_law(sizes, errors, order, "" if law != laws[0] else f"power {order}"),

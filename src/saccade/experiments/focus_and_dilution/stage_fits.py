@@ -146,7 +146,11 @@ def accurate_flow(
     """The flow at given times, with tolerances that suit a start of this size; for arrivals and
     orders that are read to many digits.
     """
-    model = saccade.Embedded(chain, d_model=start.query.shape[0], d_key=start.query.shape[1])
+    model = saccade.Embedded(
+        chain,
+        d_model=start.query.shape[0],
+        d_key=start.query.shape[1],
+    )
     found = integrate(
         model.equations(),
         start,

@@ -221,7 +221,13 @@ def symmetric_escape(
         curves.append(Line(found[0].time, found[0].loss_gap, label, tone=tone))
         for seed, one in zip(numbers, found, strict=True):
             place: Any = {"flow": label, "seed": seed}
-            lab.keep("path_time", one.time, "sample", unit=stages.STEPS, **place)
+            lab.keep(
+                "path_time",
+                one.time,
+                "sample",
+                unit=stages.STEPS,
+                **place,
+            )
             lab.keep("spread", one.spread, "sample", "of rare tokens", **place)
         if tone == 0:
             one = found[0]

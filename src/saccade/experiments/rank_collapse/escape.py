@@ -219,7 +219,15 @@ def escape(
         )
         first = first or (predicted, *rest[2:])
         for eps, at, loss in zip(scales, *rest[2:], strict=True):
-            lab.keep("time", at, "sample", "since T*/(ε g₀)", STEPS, task=name, scale=eps)
+            lab.keep(
+                "time",
+                at,
+                "sample",
+                "since T*/(ε g₀)",
+                STEPS,
+                task=name,
+                scale=eps,
+            )
             lab.keep("loss", loss, "sample", task=name, scale=eps)
         given += here
         offsets.append(offset)

@@ -70,7 +70,14 @@ def first_head(
         for start in lab.each(STARTS):
             found = trained(optimiser, STARTS[start], [seed + i for i in range(tasks)], steps)
             for name, values in found.items():
-                lab.keep(name, values, "task", ABOUT[name], optimiser=optimiser, start=start)
+                lab.keep(
+                    name,
+                    values,
+                    "task",
+                    ABOUT[name],
+                    optimiser=optimiser,
+                    start=start,
+                )
     record = lab.kept()
     sgd = record.sel(optimiser="SGD")
     adam = record.sel(optimiser="Adam")

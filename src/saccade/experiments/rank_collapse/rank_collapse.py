@@ -193,7 +193,13 @@ def rank_collapse(
     )
     mean = np.repeat(teacher.tokens.mean(axis=1, keepdims=True), 4, axis=1)
     same = LabelledSequences(mean, teacher.label)
-    still = followed(AttentionClassifier(same), seed, ["parameter_query"], until=200, n=20)
+    still = followed(
+        AttentionClassifier(same),
+        seed,
+        ["parameter_query"],
+        until=200,
+        n=20,
+    )
     size = np.linalg.norm(still.parameter_query, axis=(1, 2))
     drive = float(np.linalg.norm(theory.plateau(*same.given)[1], 2))
     case = lab.case(data="equal tokens").breaking(above(DRIVEN, drive, 1e-9))
@@ -328,7 +334,13 @@ def never_at_rest(data: LabelledSequences, seed: int) -> tuple[float, float, flo
     W_V's top direction and its last one.
     """
     keep = ["outer_gradient", "parameter_query", "parameter_value"]
-    run = followed(AttentionClassifier(data, init_scale=1e-6), seed, keep, until=100, n=200)
+    run = followed(
+        AttentionClassifier(data, init_scale=1e-6),
+        seed,
+        keep,
+        until=100,
+        n=200,
+    )
     is_open = np.linalg.norm(run.parameter_query.values, axis=(1, 2)) >= LEVEL
     inside = (run.time.values > 2) & ~np.logical_or.accumulate(is_open)
     outer = run.outer_gradient.values[inside]

@@ -26,7 +26,12 @@ def teacher_data(noise: float = 0.6) -> LabelledSequences:
     """Noisy sequences whose v and beta* differ (cosine 0.79), with a plateau that is quiet before
     attention opens.
     """
-    return LabelledSequences.noisy_teacher(120, (1.5, 1.0, 0.7, 0.7), noise=noise, seed=1)
+    return LabelledSequences.noisy_teacher(
+        120,
+        (1.5, 1.0, 0.7, 0.7),
+        noise=noise,
+        seed=1,
+    )
 
 
 def cubic_path(

@@ -100,7 +100,11 @@ def train_one(
     else:
         n_windows = sample["n_windows"]
         rates = sample["rates"]
-        windows = text.corpus.windows(text.window, n_windows=n_windows, sample=repetition)
+        windows = text.corpus.windows(
+            text.window,
+            n_windows=n_windows,
+            sample=repetition,
+        )
         residual = model == "query added"
         logits = runs.noise_free_logits(
             windows, text.queries, save=every, residual=residual, **rates

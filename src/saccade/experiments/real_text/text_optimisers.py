@@ -76,8 +76,17 @@ def optimisers(rates: Mapping[str, float], adam_rates: tuple[float, ...]) -> dic
 def one_optimiser(
     *, optimiser: str, sample: int, text: Text, n_windows: int, steps: int, kinds: dict[str, Any]
 ) -> xr.Dataset:
-    windows = text.corpus.windows(text.window, n_windows=n_windows, sample=sample)
-    logits = runs.noise_free_logits(windows, text.queries, save=[0, steps], **kinds[optimiser])
+    windows = text.corpus.windows(
+        text.window,
+        n_windows=n_windows,
+        sample=sample,
+    )
+    logits = runs.noise_free_logits(
+        windows,
+        text.queries,
+        save=[0, steps],
+        **kinds[optimiser],
+    )
     return xr.Dataset({"gain": runs.gain_array(logits[1] - logits[0], text)})
 
 
@@ -151,7 +160,12 @@ def under_prior(
         for one in of_priors
     ]
     rates: dict[str, Any] = {"lr_decoder": 10.0, "lr_attention": 1.0}
-    gains = runs.noise_free_logits(of_priors[1], text.queries, save=[EARLY_STEPS], **rates)
+    gains = runs.noise_free_logits(
+        of_priors[1],
+        text.queries,
+        save=[EARLY_STEPS],
+        **rates,
+    )
     return gains[-1], np.array(forces)
 
 

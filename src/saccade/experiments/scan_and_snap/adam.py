@@ -272,7 +272,13 @@ def from_flow(task: saccade.SequenceClasses, rate: float, momentum: float) -> ND
     steps = max(2, round(20 * (1 - MOMENTUM) / rate))
     lr = rate if momentum else rate / (1 - MOMENTUM)
     time = float(theory.momentum_clock(steps, lr=lr, momentum=momentum))
-    run = exact(task, [lr], [steps], optimiser="sgd", momentum=momentum)
+    run = exact(
+        task,
+        [lr],
+        [steps],
+        optimiser="sgd",
+        momentum=momentum,
+    )
     flow = saccade.flow(
         task,
         t1=time,

@@ -127,7 +127,13 @@ def coupling(
             "within": 0.1 * predicted[i],
         }
         look = case.but(**{"t/t₀'": float(at[i])})
-        look.erratum(THEOREM_1, title, plain[i], number="0.2", **forms)
+        look.erratum(
+            THEOREM_1,
+            title,
+            plain[i],
+            number="0.2",
+            **forms,
+        )
     # Plain flow: every pair of four unequal classes, and classes that overlap strongly.
     task = unequal_classes(UNEQUAL_VOCAB)
     t, found = coupling_of_flow(task, 1e12, 30)

@@ -124,7 +124,12 @@ def decoder(
     for M, K in ((30, 30), (200, 4)):
         tied = tied_features(OVERLAP, K)
         by_draw = dict[str, Any](n_vocab=M, lr_decoder=0.05)
-        *_, Y = descend(tied, in_turn(400, K), modified=False, **by_draw)
+        *_, Y = descend(
+            tied,
+            in_turn(400, K),
+            modified=False,
+            **by_draw,
+        )
         logit = float(np.diag(tied @ Y[0]).mean())
         by_draw = by_draw | {"overlap": OVERLAP}
         printed, remark = (
@@ -210,7 +215,12 @@ def decoder(
     title = "decoder against F (FᵀF)⁻¹ W, largest gap"
     case = lab.case(heights="h*(N_n)")
     main.append(case.at_most(THEOREM_5, title, decoders, 1e-12))
-    *_, Y = descend(tied, drawn[:256, :1], modified=False, **by_draw)
+    *_, Y = descend(
+        tied,
+        drawn[:256, :1],
+        modified=False,
+        **by_draw,
+    )
     gap = np.abs(Y - theorem_5(tied, np.bincount(drawn[:256, 0], minlength=K)[None], by_draw))
     case.breaking("modified gradient (eq. 26)").at_most(THEOREM_5, title, gap, 1e-12)
 
@@ -219,7 +229,11 @@ def decoder(
     K, eta_Y = FLOWED.values()
     forms = defaultdict[str, list[float]](list)
     for M in lab.each(VOCABULARIES):
-        task = SequenceClasses(tied_features(OVERLAP, K), n_vocab=M, normalise=True)
+        task = SequenceClasses(
+            tied_features(OVERLAP, K),
+            n_vocab=M,
+            normalise=True,
+        )
         options: dict[str, Any] = {
             "t1": 1e12,
             "n_times": 600,

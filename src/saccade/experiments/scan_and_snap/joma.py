@@ -143,7 +143,11 @@ def joma(
     grown = []
     title = "time until the leading weight reaches 3 / predicted time"
     for gradient, fades in {"constant": False, "fading": True}.items():
-        run = saccade.flow(OneNeuron(pushes, fades), t1=0.999 * end, n_times=1000)
+        run = saccade.flow(
+            OneNeuron(pushes, fades),
+            t1=0.999 * end,
+            n_times=1000,
+        )
         t = run.time.values
         weight = run.parameter_weight.values
         reached = reaching_time(t, weight[:, -1], 3.0) / theory.reach_time(3.0, pushes[-1])
@@ -225,7 +229,11 @@ def joma(
     for kind, run in flows.items():
         logits = run.parameter_attention_0.values
         weights = run.parameter_neurons_0.values
-        case = lab.case(met(EXPONENTIAL, kind == "exp"), attention=kind, layer=1)
+        case = lab.case(
+            met(EXPONENTIAL, kind == "exp"),
+            attention=kind,
+            layer=1,
+        )
         case = case if kind == "exp" else case.breaking(EXPONENTIAL)
         invariant = theory.invariant("exp", logits, weights)
         case.at_most(DEEP_LAW, f"{KEPT}, three layers", drift(logits, invariant), 1e-6)

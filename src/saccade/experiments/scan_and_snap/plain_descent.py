@@ -275,7 +275,15 @@ def plain_descent(
     ]
     title = "Theorem 4 and plain descent"
     y = "fall of the common token, -z"
-    fall_panel = Lines(title, "t (steps)", y, lines, "xy", xlim=(1, None), ylim=(1e-6, 30))
+    fall_panel = Lines(
+        title,
+        "t (steps)",
+        y,
+        lines,
+        "xy",
+        xlim=(1, None),
+        ylim=(1e-6, 30),
+    )
     lines = [
         Line(path.t, np.gradient(corrected, np.log(path.t)), "Theorem 4, corrected", DASHES, 3),
         Line(path.t[path.late], law, "theory of fast attention", tone=0),
@@ -385,8 +393,8 @@ def leads_of_stages(
     t1: float,
     work: Iterator[object],
 ) -> dict[str, Array]:
-    """The four stages of Fig. 2 in both flows and by the theory of plain descent, with their claims;
-    the largest lead of a distinct token in each (task and ratio).
+    """The largest lead of a distinct token, by flow, over tasks and ratios; and the claims on the
+    four stages of Fig. 2, in both flows and by the theory of plain descent.
     """
     cells = [(name, ratio) for name in tasks for ratio in ratios]
     times: dict[str, list[list[float]]] = {

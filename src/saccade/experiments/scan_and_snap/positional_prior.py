@@ -83,7 +83,12 @@ def positional_prior(
     effective = np.array([theory.effective_prob(joint, prior(slope)) for slope in slopes])
 
     def placed(joint: Array, slope: float, until: float = t1, **rates: float) -> Any:
-        system = PlacedPairwise(joint, prior(slope), n_vocab=n_vocab, **rates)
+        system = PlacedPairwise(
+            joint,
+            prior(slope),
+            n_vocab=n_vocab,
+            **rates,
+        )
         return partial(saccade.flow, system, t1=until)
 
     plan: dict[Any, Any] = {}
@@ -93,7 +98,12 @@ def positional_prior(
         plan["placed", slope] = placed(joint, slope)
         plan["effective", slope] = partial(saccade.flow, task, t1=t1)
         plan["slow B", slope] = placed(joint, slope, slow_t1, lr_attention=SLOW)
-        plan["slow C", slope] = partial(saccade.reduced_flow, task, t1=slow_t1, lr_attention=SLOW)
+        plan["slow C", slope] = partial(
+            saccade.reduced_flow,
+            task,
+            t1=slow_t1,
+            lr_attention=SLOW,
+        )
     for ratio in ratios:
         plan["ratio", ratio] = placed(joint, steepest, lr_attention=1 / ratio)
     plan["apart"] = placed(apart, steepest, lr_attention=1 / min(ratios))

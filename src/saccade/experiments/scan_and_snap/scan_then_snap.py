@@ -152,7 +152,11 @@ def scan_then_snap(
     whose = named(task, leader.row, leader.token) if classes else {}
 
     def case(name: str, needs: Sequence[str] = FOR_THEOREM_4) -> Case:
-        return lab.case(*(flows[name].conditions[need] for need in needs), **whose, flow=name)
+        return lab.case(
+            *(flows[name].conditions[need] for need in needs),
+            **whose,
+            flow=name,
+        )
 
     # Theorem 4: slopes on both sides of the snap, its onset, and how fast the common token falls.
     main = [claim for side in SIDES if (claim := slope_claim(lab, case("base"), base, side))]
@@ -187,7 +191,11 @@ def scan_then_snap(
                 lab.leave_out(f"Growth while {side} is left out for {missing}: too few samples.")
             if known:
                 given = worst([alike[name] for name in known])
-                joint = lab.case(*given, **whose, flows=", ".join(known))
+                joint = lab.case(
+                    *given,
+                    **whose,
+                    flows=", ".join(known),
+                )
                 title = f"{title}, over theory"
                 found = [ratios[name] for name in known]
                 joint.after_trial_runs.near(SELF_CONSISTENT_GROWTH, title, found, 1, within=within)
@@ -274,7 +282,11 @@ def own_classes(path: str, n_vocab: int | None) -> SequenceClasses:
         least = f"{path} names {task.n_vocab} tokens; it must not be smaller"
         raise InputError(f"`n_vocab` is {n_vocab}, but {least}.")
     unused = (f"<unused {i}>" for i in range(task.n_vocab, n_vocab))
-    return replace(task, n_vocab=n_vocab, token_names=(*task.token_names, *unused))
+    return replace(
+        task,
+        n_vocab=n_vocab,
+        token_names=(*task.token_names, *unused),
+    )
 
 
 def obstacle(task: SequenceClasses) -> str:
@@ -303,7 +315,11 @@ def unlike(task: SequenceClasses) -> tuple[SequenceClasses, SequenceClasses]:
     weight = np.append(4.0, np.ones(task.n_classes - 1))
     half = prob[:, :1] / np.sqrt(2)
     rest = prob[:, 1:][:, prob[:, 1:].any(axis=0)]
-    two = SequenceClasses(np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True)
+    two = SequenceClasses(
+        np.hstack([half, half, rest]),
+        n_vocab=task.n_vocab,
+        normalise=True,
+    )
     return replace(task, class_weight=weight), two
 
 

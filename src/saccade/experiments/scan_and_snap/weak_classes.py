@@ -40,7 +40,11 @@ def isolated_class(overlap: float, n_vocab: int) -> saccade.SequenceClasses:
     task = one_common_token(overlap, n_vocab)
     prob = task.token_prob.copy()
     prob[-1, 0] = 0.0
-    return replace(task, token_prob=prob / prob.sum(axis=1, keepdims=True), name="isolated-class")
+    return replace(
+        task,
+        token_prob=prob / prob.sum(axis=1, keepdims=True),
+        name="isolated-class",
+    )
 
 
 def _classes(

@@ -141,14 +141,24 @@ def when_it_breaks(
                 "n_times": 30,
                 "keep": ("attention_logits",),
             }
-            plan["unequal", flow, one] = partial(engine, unequal, **ended, **rates)
+            plan["unequal", flow, one] = partial(
+                engine,
+                unequal,
+                **ended,
+                **rates,
+            )
     for weight, task in little.items():
         long: dict[str, Any] = {
             "t1": unequal_t1,
             "n_times": 100,
             "keep": ("attention_logits",),
         }
-        plan["slow", weight] = partial(saccade.flow, task, **long, **rates_at(ratios[0]))
+        plan["slow", weight] = partial(
+            saccade.flow,
+            task,
+            **long,
+            **rates_at(ratios[0]),
+        )
     for name, one in product(by_name, turn_ratios):
         plan["turn", name, one] = partial(turn, by_name[name], one)
     plan["sgd"] = partial(
@@ -244,7 +254,11 @@ def when_it_breaks(
     height = np.log(unequal.n_vocab * unequal_t1 / unequal.n_classes)
     border = float((height / theory.turning_height(two, top_token(unequal), **rates_at(1.0))) ** 2)
     weaker = z[:, own[1]]
-    enough = lab.case(unequal_enough(unequal), flow="B", classes="unequal")
+    enough = lab.case(
+        unequal_enough(unequal),
+        flow="B",
+        classes="unequal",
+    )
     title = "distinct tokens of class 2 have fallen below the ratio that theory gives for this time"
     below = ratio < border
     enough.none(TURNING_HEIGHT, f"{title}, and risen above it", (weaker < 0) != below[:, None])
@@ -293,7 +307,11 @@ def when_it_breaks(
     inside = [name for name in by_name if not unmet[name]]
     others = [name for name in by_name if unmet[name]]
     title = f"{TURN}by theory with memory"
-    here = lab.case(*conditions[inside[0]], flow="B", classes="two, unequal enough")
+    here = lab.case(
+        *conditions[inside[0]],
+        flow="B",
+        classes="two, unequal enough",
+    )
     here.near(PLAIN_MEMORY, title, [memory[name] for name in inside], 1, within=0.02)
     ratio_of, far = (np.concatenate([one[name] for name in others]) for one in (memory, reach))
     for part, where in ((far <= REACH, "up to"), (far > REACH, "beyond")):
@@ -309,7 +327,11 @@ def when_it_breaks(
     here.after_trial_runs.between(TURNING_HEIGHT, title, [closed[name] for name in inside], 1, 1.2)
     for name in others:
         if len(unmet[name]) == 1:  # of two conditions broken at once neither is shown to matter
-            control = lab.case(*conditions[name], flow="B", classes=name)
+            control = lab.case(
+                *conditions[name],
+                flow="B",
+                classes=name,
+            )
             control.breaking(unmet[name][0].name).between(
                 TURNING_HEIGHT, title, closed[name], 1, 1.2
             )
@@ -458,7 +480,11 @@ def height_at(t: Array, task: saccade.SequenceClasses) -> Array:
 def snap_height(task: saccade.SequenceClasses) -> float:
     """L_s of the two classes that overlap most."""
     largest = theory.class_overlap(theory.normalised_feature(task.token_prob)).max()
-    return theory.plain_snap_height(float(largest), n_vocab=task.n_vocab, n_classes=task.n_classes)
+    return theory.plain_snap_height(
+        float(largest),
+        n_vocab=task.n_vocab,
+        n_classes=task.n_classes,
+    )
 
 
 def turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, float]:

@@ -174,7 +174,11 @@ def first_orders() -> Iterator[Row | Formula]:
         errors = []
         for strength in sizes:
             tilted = theory.population_attention(strength * np.outer(gamma, gamma), stationary=pi)
-            first = theory.first_order_attention(np.array([strength]), stationary=pi, gamma=gamma)
+            first = theory.first_order_attention(
+                np.array([strength]),
+                stationary=pi,
+                gamma=gamma,
+            )
             errors.append(np.abs(tilted - first[0]).max())
         yield (
             FIRST_ORDER_ATTENTION,

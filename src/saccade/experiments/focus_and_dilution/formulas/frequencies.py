@@ -30,7 +30,12 @@ def equal_tokens() -> Iterator[Formula]:
     chain = MarkovChain.lazy(PAPER_LAW, 0.3)
     same = np.ones(chain.n_vocab)
     logits = np.log(chain.stationary)
-    drive = plateau_drive(same, logits, stationary=chain.stationary, transition=chain.transition)
+    drive = plateau_drive(
+        same,
+        logits,
+        stationary=chain.stationary,
+        transition=chain.transition,
+    )
     title = "drive of attention at an embedding that is the same for all tokens"
     yield Formula(ADAM_WITHOUT_NOISE, title, abs(drive), 1e-15)
 

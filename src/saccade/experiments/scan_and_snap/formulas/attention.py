@@ -49,7 +49,11 @@ def theorem_2() -> Iterator[Formula]:
     task = one_common_token(0.15, CLOCK["n_vocab"])
     shared = rng.normal(size=(2, 1))
     own = rng.normal(size=(3, N_DISTINCT))
-    height = theory.decoder_height(STEP / 3, n_vocab=task.n_vocab, lr_decoder=1.0)
+    height = theory.decoder_height(
+        STEP / 3,
+        n_vocab=task.n_vocab,
+        lr_decoder=1.0,
+    )
     logits = np.full(3, (task.n_vocab - 1) * height), np.full(3, -height)
     found = velocity(
         saccade.ReducedPairwise(task), ReducedState(*logits, Rows(shared, own))
@@ -82,7 +86,12 @@ def positional_lemma_4() -> Iterator[Formula]:
     rng = np.random.default_rng(0)
     joint = placed_classes(0.3)
     n_vocab = 300
-    system = PlacedPairwise(joint, rng.normal(size=8), n_vocab=n_vocab, lr_position=1.0)
+    system = PlacedPairwise(
+        joint,
+        rng.normal(size=8),
+        n_vocab=n_vocab,
+        lr_position=1.0,
+    )
     at = jax.tree.map(lambda part: part + rng.normal(size=part.shape), system.start(rng))
     found = velocity(system, at)
     n_tokens = joint.shape[-1]
