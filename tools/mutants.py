@@ -37,6 +37,20 @@ _ALSO = {
 }  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
     "identity.py": ("tests/sweeps/test_identity.py",),
+    **dict.fromkeys(
+        (
+            "theories/focus_and_dilution/expansion.py",
+            "theories/focus_and_dilution/focus.py",
+            "theories/joma/laws.py",
+            "theories/scan_and_snap/clock.py",
+            "theories/scan_and_snap/concentration.py",
+            "theories/scan_and_snap/decoder.py",
+            "theories/scan_and_snap/embedded_terms.py",
+            "theories/scan_and_snap/features.py",
+            "theories/scan_and_snap/snapping.py",
+        ),
+        ("tests/experiments/test_answers.py",),  # formulas
+    ),
     "experiments/scan_and_snap/attention_tree.py": ("tests/experiments/test_joma.py",),
     "models/attention_classifier.py": ("tests/theories/rank_collapse/test_closed_forms.py",),
     "experiments/scan_and_snap/joint_layer.py": ("tests/experiments/test_joma.py",),

@@ -42,7 +42,8 @@ def reproduce(
     The folder appears whole when everything is written. An earlier result with other settings is
     replaced only if `replace`.
     """
-    asked, own = experiment(name), own_file(name)
+    asked = experiment(name)
+    own = own_file(name)
     settings = asked.settings() if config is None else config
     folder = Path(out) / asked.name
     with _own_mistakes(own):
@@ -51,7 +52,13 @@ def reproduce(
         _own_mistakes(own),
         _values_first(asked, settings),
         # before the work: a wrong place is found out at once
-        result_folder(folder, settings, file=own, files=files, replace=replace) as unfinished,
+        result_folder(
+            folder,
+            settings,
+            file=own,
+            files=files,
+            replace=replace,
+        ) as unfinished,
     ):
         parts = computation() | files
         result = asked.run(settings, on_progress)
@@ -66,7 +73,11 @@ def reproduce(
         stored = ANSWERS[asked.name]["verdicts"] if is_default else None
         outcome = Outcome(asked.name, result.answer, folder, result.record, result.claims, stored)
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        about = {"title": asked.question, "statement": result.answer, "command": by}
+        about = {
+            "title": asked.question,
+            "statement": result.answer,
+            "command": by,
+        }
         result.write(unfinished, about | heading_of(name))
     return outcome
 

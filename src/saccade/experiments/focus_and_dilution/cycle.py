@@ -106,12 +106,10 @@ def cycle(
         on_progress=lab.progress,
     ).isel(seed=0)
     run = run.isel(time=np.isfinite(run.loss.values))
-    time, pi, events, seen = (
-        run.time.values,
-        chain.stationary,
-        find_events(run),
-        observables_of(run),
-    )
+    time = run.time.values
+    pi = chain.stationary
+    events = find_events(run)
+    seen = observables_of(run)
     first = {
         stage: min((event.time for event in events if event.name == stage), default=math.inf)
         for stage in STAGES
@@ -119,7 +117,8 @@ def cycle(
     excess = run.loss.values + pi @ xlogy(chain.transition, chain.transition).sum(axis=1)
     known = int(np.searchsorted(time, first["new_direction"], side="right"))
     told = one_direction(run, known, lr_attention)
-    attention, peaks = run.attention.values, seen["attention_on_frequent"]
+    attention = run.attention.values
+    peaks = seen["attention_on_frequent"]
     n_directions = 1 + sum(event.name == "new_direction" for event in events)
     lab.keep("attention", run.attention)
     lab.keep("theory_attention", told, "time query token", "attention by the rank-one flow")
@@ -247,7 +246,8 @@ def one_direction(run: xr.Dataset, known: int, lr_attention: float) -> Array:
     """Attention (time, query, token) by the rank-one flow from a run's own start; NaN from sample
     `known` on, and everywhere if the theory has no direction to follow, or not that far.
     """
-    pi, transition = run.stationary.values, run.transition.values
+    pi = run.stationary.values
+    transition = run.transition.values
     told = np.full(run.attention.shape, np.nan)
     chain = {"stationary": pi, "transition": transition}
     try:
@@ -303,7 +303,8 @@ def nine_chains(lab: Lab, n_chains: int) -> tuple[Any, list[Lines], str]:
         "first focus of the lazy chain",
         xr.DataArray(focus[0], dims="query", coords={"query": range(4)}),
     )
-    case, title = lab.case(), f"{', '.join(OF_CHAINS)} follow in this order"
+    case = lab.case()
+    title = f"{', '.join(OF_CHAINS)} follow in this order"
     in_order = np.all(np.diff(times, axis=1) > 0, axis=1)
     ordered = case.none(OTHER_CHAINS, title, ~in_order)
     title = "rate of condensation, furthest chain"
@@ -346,11 +347,15 @@ def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list
         rtol=1e-8,
         atol=1e-10,
     ).isel(seed=0)
-    pi, t, embedding = chain.stationary, run.time.values, run.embedding.values
+    pi = chain.stationary
+    t = run.time.values
+    embedding = run.embedding.values
     on_frequent = run.attention.values[:, :, 0]
     queries = np.linalg.norm(run.query_matrix.values, axis=(1, 2))
-    norm, half = np.linalg.norm(embedding, axis=(1, 2)), theory.embedding_norm(stationary=pi) / 2
-    values, condensed = singular_values(embedding), fits.first_index(norm, half)
+    norm = np.linalg.norm(embedding, axis=(1, 2))
+    half = theory.embedding_norm(stationary=pi) / 2
+    values = singular_values(embedding)
+    condensed = fits.first_index(norm, half)
     linear = stages.linear_end(stages.along(run, condensed))
     way = np.sign(on_frequent[fits.first_index(queries, READ_AT), 0] - pi[0])
     turns = [fits.peak_time(t, way * one, linear) for one in on_frequent.T[1:]]
@@ -364,7 +369,12 @@ def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list
     at = fits.reaching_time(t, queries, READ_AT)
 
     t1 = np.log(2 * half / SMALL) / theory.condensation_rate(stationary=pi)
-    run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.models.Embedded(init_scale=SMALL))
+    run = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=400,
+        model=saccade.models.Embedded(init_scale=SMALL),
+    )
     top = singular_values(run.embedding.values[0])[:, 0]
     path = stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400))
     rates = [
@@ -377,22 +387,27 @@ def followed(chain: saccade.MarkovChain) -> tuple[list[float], list[float], list
 def draw(
     lab: Lab, run: xr.Dataset, events: list[Event], excess: Array, of_chains: list[Lines]
 ) -> None:
-    time, pi, seen = run.time.values, run.stationary.values, observables_of(run)
-    bands, end = stage_bands(events, float(time[-1])), float(time[-1])
+    time = run.time.values
+    pi = run.stationary.values
+    seen = observables_of(run)
+    bands = stage_bands(events, float(time[-1]))
+    end = float(time[-1])
     # 3.2 decades of time: the stages after condensation have room
     axis: dict[str, Any] = {
         "xlim": (end / 10**3.2, end),
         "marks": {at: name for name, at, _ in bands[1:]},
     }
     order = np.argsort(-pi, kind="stable")[:MOST_CURVES].tolist()
-    curves, share = seen["attention_on_frequent"], pi.max()
+    curves = seen["attention_on_frequent"]
+    share = pi.max()
     lines = [Line(time[[0, -1]], [share] * 2, "share of the token", DASHES, None)]
     for tone, query in enumerate(order):
         name = f"query {query}, share {pi[query]:.2g}"
         lines.append(Line(time, curves[:, query], name, tone=tone))
         for kind, style in (("focus_peak", POINTS), ("dilution", RINGS)):
             some = [event for event in events if (event.name, event.query) == (kind, query)]
-            at, heights = [event.time for event in some], [event.value for event in some]
+            at = [event.time for event in some]
+            heights = [event.value for event in some]
             lines.append(Line(at, heights, "", style, tone))
     title = "attention on the most frequent token"
     lab.draw(
@@ -419,8 +434,10 @@ def draw(
         )
         for k, one in enumerate(seen[name].T[:most])
     ]
-    title, y = "the loss falls in steps", "loss above the optimum (nats)"
-    loss, ylim = [Line(time, excess, "", tone=None)], (excess[0] * 1e-3, None)
+    title = "the loss falls in steps"
+    y = "loss above the optimum (nats)"
+    loss = [Line(time, excess, "", tone=None)]
+    ylim = (excess[0] * 1e-3, None)
     lab.draw(
         Lines("directions open one by one", "time", "singular value", values, "xy", **axis),
         Lines(title, "time", y, loss, "xy", ylim=ylim, **axis),

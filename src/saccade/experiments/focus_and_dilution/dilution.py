@@ -41,8 +41,11 @@ from saccade.theories.focus_and_dilution.statements import (
 )
 
 STAGES = ("I", "II")  # whose assumptions these flows need
-UNIGRAM, RANDOM, MANIFOLD = "unigram point", "random", "rank-one manifold"
-ON_MANIFOLD, EVEN_SIZE = 1e-2, 1e-4  # sizes of query and key there, and with even rare tokens
+UNIGRAM = "unigram point"
+RANDOM = "random"
+MANIFOLD = "rank-one manifold"
+ON_MANIFOLD = 1e-2  # sizes of query and key there, and with even rare tokens
+EVEN_SIZE = 1e-4
 COMPARED: Any = {"rtol": 1e-12, "atol": 1e-14}  # at 1e-10 the gap of two flows is 2e-8
 LINEAR = 1e-3  # strength up to which linear formulas are tested
 # ... or less, where a token's γ has moved before by this share of itself, or of γ₁ - γ_l if that is
@@ -93,7 +96,8 @@ class Turns(NamedTuple):
 
 def turns(path: Path) -> Turns:
     t, gamma, _, _, strength, *_ = path.along
-    end, others = stages.linear_end(path.along), range(1, path.chain.n_vocab)
+    end = stages.linear_end(path.along)
+    others = range(1, path.chain.n_vocab)
     tilt = np.sign(stages.focus_rate(path.chain)) * path.on_frequent
     peaks = [fits.peak_time(t, tilt[:, i], end) for i in others]
     left = [fits.reaching_time(t[end:], -gamma[end:, i], 0.0) for i in others]
@@ -128,14 +132,21 @@ def contrast(one: EqualLow, chain: saccade.MarkovChain) -> Contrast:
     size = min(EVEN_SIZE, 0.01 * np.sqrt(last))
     run = _from_unigram(chain, size, np.log(1.2 * last / size**2) / rate, 600)
 
-    t, gamma, strength = run.time.values, run.gamma.values, (run.query_scale * run.key_scale).values
+    t = run.time.values
+    gamma = run.gamma.values
+    strength = (run.query_scale * run.key_scale).values
     values = theory.two_level_combination(gamma, high=one.high)[:, 0]
     end = fits.first_index(strength, last)
     upper = strength > np.sqrt(strength[0] * strength[end])
     closed = theory.contrast_of_strength(strength[1:] - float(strength[0]), **one.law)
     # Far below this strength the contrast is the difference of two nearly equal numbers.
     linear = fits.between(strength[1:], 0.1 * last, last)
-    path = theory.contrast_path(t[1:], strength_0=float(strength[0]), stay=one.stay, **one.law)
+    path = theory.contrast_path(
+        t[1:],
+        strength_0=float(strength[0]),
+        stay=one.stay,
+        **one.law,
+    )
     pure = values[1:] / (path / -np.expm1(-rate * t[1:]))
     spread = max(np.ptp(part[:, 1:], axis=1).max() for part in (gamma, run.beta.values))
     return Contrast(
@@ -154,11 +165,18 @@ def manifold_gap(chain: saccade.MarkovChain) -> float:
     """
     t1 = _manifold_time(chain)
     reduced = _from_unigram(chain, ON_MANIFOLD, t1, 200, **COMPARED)
-    alpha, key_alpha = np.ones(8) / np.sqrt(8), np.arange(1.0, 9.0) / np.sqrt(204)
+    alpha = np.ones(8) / np.sqrt(8)
+    key_alpha = np.arange(1.0, 9.0) / np.sqrt(204)
     point = theory.unigram_point(stationary=chain.stationary)
     state = theory.RankOneState(*point, ON_MANIFOLD, ON_MANIFOLD)
     start = Weights(*theory.rank_one_weights(state, direction=alpha, key_direction=key_alpha))
-    full = saccade.flow(chain, t1=t1, n_times=200, start=start, **COMPARED).isel(seed=0)
+    full = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=200,
+        start=start,
+        **COMPARED,
+    ).isel(seed=0)
     return float(np.abs(full.embedding.values - reduced.gamma.values[:, :, None] * alpha).max())
 
 
@@ -172,7 +190,13 @@ def _from_unigram(
 ) -> xr.Dataset:
     """The reduced flow from the unigram point, with query and key of this size."""
     start = RankOne(*theory.unigram_point(stationary=chain.stationary), size, size)
-    return saccade.reduced_flow(chain, t1=t1, n_times=n_times, start=start, **accuracy)
+    return saccade.reduced_flow(
+        chain,
+        t1=t1,
+        n_times=n_times,
+        start=start,
+        **accuracy,
+    )
 
 
 def _manifold_time(chain: saccade.MarkovChain) -> float:
@@ -184,7 +208,9 @@ def _manifold_time(chain: saccade.MarkovChain) -> float:
 
 def _on_manifold(chain: saccade.MarkovChain, n_times: int) -> Path:
     run = _from_unigram(chain, ON_MANIFOLD, _manifold_time(chain), n_times)
-    gamma, query, key = run.gamma.values, run.query_scale.values, run.key_scale.values
+    gamma = run.gamma.values
+    query = run.query_scale.values
+    key = run.key_scale.values
     logits = (query * key)[:, None, None] * gamma[:, :, None] * gamma[:, None]
     t = run.time.values
     along = stages.Along(t, gamma, query[:, None], key[:, None], query * key, logits)
@@ -235,11 +261,14 @@ def dilution(
     n_times: A[int, Range(100, 1e5), "samples of each path, log-spaced"] = 2000,
 ) -> str:
     """Does growing attention move embedding mass to frequent tokens, and so end its own focus?"""
-    chains, even = lazy_chains(laws, stays), equal_low_chains(even_laws, even_stays)
+    chains = lazy_chains(laws, stays)
+    even = equal_low_chains(even_laws, even_stays)
     all_chains = lazy_chains((longer,), stays[-1:]) | chains
     stages.checked_moving(all_chains)
     paths: dict[tuple[str, str], Path] = {}
-    growth, gaps, shares = list[Line](), list[float](), list[float]()
+    growth = list[Line]()
+    gaps = list[float]()
+    shares = list[float]()
 
     # Any frequencies, full flow: every token drifts as predicted.
     for tone, (law, chain) in enumerate(lab.each(chains.items())):
@@ -247,7 +276,8 @@ def dilution(
         path = paths[law, UNIGRAM] = _path(run, chain)
         run = stages.flow_from_random(chain, init_scale, 0, n_times)
         paths[law, RANDOM] = _path(run, chain, stages.settled(run, chain.stationary))
-        t, exponent = path.along.time, theory.drift_exponent(**_of(chain))
+        t = path.along.time
+        exponent = theory.drift_exponent(**_of(chain))
         drift = np.linalg.norm(path.displaced[0], axis=1)
         rate = fits.growth_rate(t, drift, stages.attention_window(path.along))
         # the window in which the flow is linear was revised after runs on other chains
@@ -293,7 +323,8 @@ def dilution(
             1,
             within=0.35,
         )
-        pi, out_of_turn = chain.stationary[1:], list[Any]()
+        pi = chain.stationary[1:]
+        out_of_turn = list[Any]()
         for one in own:  # never crossing is latest of all; equal tokens have no order
             time = np.nan_to_num(one.crossing[1:], nan=np.inf)
             out_of_turn.append((time[:, None] > time)[pi[:, None] < pi - 1e-12])
@@ -357,12 +388,19 @@ def dilution(
 
     for (law, start), path in paths.items():
         place = {"path": f"{law}, {start}"}
-        lab.keep("path_time", path.along.time, "sample", unit=stages.STEPS, **place)
+        lab.keep(
+            "path_time",
+            path.along.time,
+            "sample",
+            unit=stages.STEPS,
+            **place,
+        )
         about = "embedding of each token along the one direction"
         lab.keep("gamma", path.along.gamma, "sample token", about, **place)
     law = list(chains)[-1]
     turning = paths[law, MANIFOLD]
-    path, end = paths[law, RANDOM], stages.linear_end(paths[law, RANDOM].along)
+    path = paths[law, RANDOM]
+    end = stages.linear_end(paths[law, RANDOM].along)
     measured, predicted = path.displaced
     lab.draw(
         Lines("drift", "time", "|γ off π|", growth, "y", ylim=(1e-9, 1)),

@@ -54,7 +54,8 @@ def gradient_gaps(chain: saccade.MarkovChain, seed: int) -> GradientGaps:
     """At random weights of size one and of odd widths, where attention and predictions are far from
     flat.
     """
-    rng, n = np.random.default_rng(seed), chain.n_vocab
+    rng = np.random.default_rng(seed)
+    n = chain.n_vocab
     weights = [rng.normal(size=shape) for shape in ((n, 7), (7, 3), (7, 3), (7, n))]
     found = velocity(weights, chain)
     closed = theory.weight_velocities(
@@ -93,7 +94,8 @@ def attention_force(chain: saccade.MarkovChain) -> NDArray[np.float64]:
     """Velocity of each token's embedding per unit of strength at the unigram point, by a central
     difference in the strength.
     """
-    strength, across = 1e-5, np.zeros((2, 2))
+    strength = 1e-5
+    across = np.zeros((2, 2))
     across[0, 0] = np.sqrt(strength)
     point = theory.unigram_weights(
         stationary=chain.stationary, direction=np.array([1.0, 0.0]), d_key=2

@@ -36,7 +36,8 @@ from saccade.theories.focus_and_dilution.statements import (
 )
 
 SMALL = 1e-3  # size of queries at which the clock of panel 2 starts
-UNIGRAM, RANDOM = "unigram point", "random"
+UNIGRAM = "unigram point"
+RANDOM = "random"
 START = 1e-5  # size of the random start, and of query and key entries put at the unigram point
 TILTED = 0.15  # norm of the query matrix at which the tilt is measured: well inside stage II
 APPROACHES = np.array([1e-3, 1e-5, 1e-7, 1e-9, 1e-11])  # starts whose closest approach is measured
@@ -77,18 +78,23 @@ def stage_two(
     chain: saccade.MarkovChain, scale: float, seed: int
 ) -> tuple[StageTwo, fits.Array, fits.Array]:
     """With the queries along the direction, over time in e-folds of their growth."""
-    pi, c = chain.stationary, stages.focus_rate(chain)
+    pi = chain.stationary
+    c = stages.focus_rate(chain)
     run = stages.flow_from_random(chain, scale, seed, 800)
     plateau = stages.settled(run, pi)
     path = stages.along(run, plateau)
-    t, queries, linear = path.time, path.query_size, stages.linear_end(path)
+    t = path.time
+    queries = path.query_size
+    linear = stages.linear_end(path)
     W0, WQ, *_ = weights_of(run)
-    size, half = np.linalg.norm(W0, axis=(1, 2)), theory.embedding_norm(stationary=pi) / 2
+    size = np.linalg.norm(W0, axis=(1, 2))
+    half = theory.embedding_norm(stationary=pi) / 2
 
     # the onset of stage II: queries have three times their first norm
     norms = np.linalg.norm(WQ, axis=(1, 2))
     wait = slice(fits.first_index(size, half), fits.first_index(norms, 3 * norms[0]))
-    loss, times = run.loss.values[wait], t[wait]
+    loss = run.loss.values[wait]
+    times = t[wait]
     slowest = np.argmax(np.gradient(loss, times)) if len(times) > 1 else None
 
     # W_Q and W_K grow alike from the start, or opposite where c is negative
@@ -120,19 +126,28 @@ def turn(chain: saccade.MarkovChain, start: str) -> Turn:
     """From the unigram point until the linear flow's query matrix is a third larger than where the
     tilt is measured.
     """
-    c, pi, plateau = stages.focus_rate(chain), chain.stationary, 0
+    c = stages.focus_rate(chain)
+    pi = chain.stationary
+    plateau = 0
     if start == RANDOM:
         run = stages.flow_from_random(chain, START, 0, 1000)
         plateau = stages.settled(run, pi)
     else:
         point = stages.near_unigram(chain, START, seed=0)
-        growth, alpha = 4 / 3 * TILTED / np.linalg.norm(point.query), np.eye(len(point.query))[0]
+        growth = 4 / 3 * TILTED / np.linalg.norm(point.query)
+        alpha = np.eye(len(point.query))[0]
         t1 = theory.focus_onset(
             point.query, point.key, direction=alpha, rate=c, growth=float(growth)
         )
-        run = saccade.flow(chain, t1=t1, n_times=500, start=point).isel(seed=0)
+        run = saccade.flow(
+            chain,
+            t1=t1,
+            n_times=500,
+            start=point,
+        ).isel(seed=0)
     path = stages.along(run, plateau)
-    queries, window = path.query_size, stages.attention_window(path, plateau)
+    queries = path.query_size
+    window = stages.attention_window(path, plateau)
     # half way through the window in log size neither start nor drift counts
     inside = queries[window]
     middle = np.sqrt(inside[0] * inside[-1]) if len(inside) else np.inf
@@ -169,14 +184,21 @@ def chains_of_both_signs(
 
 def closest(scale: float) -> float:
     """Distance of a flow to the second critical point, in the direction that it condenses to."""
-    chain, start, law = PASSED.chain, stages.small_start(PASSED.n_vocab, scale, 1, 3), PASSED.law
-    pi, ends = chain.stationary, (start.embedding, start.projection)
+    chain = PASSED.chain
+    start = stages.small_start(PASSED.n_vocab, scale, 1, 3)
+    law = PASSED.law
+    pi = chain.stationary
+    ends = (start.embedding, start.projection)
     near = float(theory.arrival_time(*ends, shortfall=0.01, **law))
     relaxing = np.log(1 / scale) / theory.relaxation_rate(**law)
     times = np.append(0.0, np.linspace(near, near + 1.3 * relaxing + 10, 600))
     path = stages.accurate_flow(chain, start, times, scale)
     direction = theory.condensed_direction(*ends, stationary=pi)
-    point = theory.unigram_weights(stationary=pi, direction=direction, d_key=3)
+    point = theory.unigram_weights(
+        stationary=pi,
+        direction=direction,
+        d_key=3,
+    )
     squares = [np.sum((one - at) ** 2, axis=(1, 2)) for one, at in zip(path, point, strict=True)]
     return float(np.sqrt(np.sum(squares, axis=0).min()))
 
@@ -218,7 +240,8 @@ def focus(
             "how far queries have turned is compared between them."
         )
     named = chains_of_both_signs(zipf_stays, n_random)
-    chains, starts = lazy_chains(laws, stays), checked_seeds(seeds)
+    chains = lazy_chains(laws, stays)
+    starts = checked_seeds(seeds)
     stages.checked_moving(named | chains)
     if unknown := set(random_starts) - set(named):
         raise InputError(
@@ -227,7 +250,10 @@ def focus(
         )
     runs: list[tuple[str, str]] = [(name, UNIGRAM) for name in named]
     runs += [(name, RANDOM) for name in random_starts]
-    turns, stage, growth, main = {}, [], list[Line](), []
+    turns = {}
+    stage = []
+    growth = list[Line]()
+    main = []
     for one in lab.each([*runs, *chains]):
         if isinstance(one, tuple):
             turns[one] = turn(named[one[0]], one[1])
@@ -246,7 +272,8 @@ def focus(
         of = Turn(*np.transpose([one for (_, begun), one in turns.items() if begun == start]))
         slower = below("attention slower than condensation", max(of.hurry), 1.0, "largest |c| / μ₀")
         given = [slower] if start == RANDOM else []
-        case, sign = lab.case(*given, start=start), np.sign(of.c)
+        case = lab.case(*given, start=start)
+        sign = np.sign(of.c)
         points.append(Line(of.c, of.sign * of.rate, start, POINTS if len(points) < 2 else RINGS))
         main += [
             case.none(
@@ -275,11 +302,19 @@ def focus(
     }
     needs = []
     for place, (law, chain) in enumerate(chains.items()):
-        pi, c = chain.stationary, stages.focus_rate(chain)
+        pi = chain.stationary
+        c = stages.focus_rate(chain)
         needs.append(stages.conditions(chain, ("I", "II"), float(sizes[0])))
         case = lab.case(*needs[-1], law=law)
         for seed, grown in zip(starts, by["rate"][place].T, strict=True):
-            lab.keep("rate", grown, "size", "growth rate of queries", law=law, seed=seed)
+            lab.keep(
+                "rate",
+                grown,
+                "size",
+                "growth rate of queries",
+                law=law,
+                seed=seed,
+            )
         case.near(
             UNIGRAM_POINT,
             "loss on the plateau",
@@ -329,7 +364,8 @@ def focus(
     )
 
     # how close the flow comes to the unigram point; the power is a limit
-    gaps, rho = [closest(size) for size in APPROACHES], theory.relaxation_rate(**PASSED.law)
+    gaps = [closest(size) for size in APPROACHES]
+    rho = theory.relaxation_rate(**PASSED.law)
     power = rho / (rho + theory.two_level_focus_rate(stay=PASSED.stay, **PASSED.law))
     lab.case().erratum(
         THEOREM_3_5,
@@ -380,8 +416,8 @@ def focus(
     )
     away = sum(stages.focus_rate(chain) < 0 for chain in named.values())
     return (
-        f"{lab.yes_or_no(*main)}: in the population flow every query turns to frequent tokens "
-        "where c > 0 and away from them where c < 0, with "
-        f"{main[0].measured:g} exceptions on {len(named)} chains. c is negative on {away} of them. "
-        f"Attention grows at the rate |c| to {100 * centre(main[1].measured):.1g}%."
+        f"{lab.yes_or_no(*main)}: in the population flow, the sign of c predicts each query's "
+        f"turn, with {main[0].measured:g} exceptions on {len(named)} chains. On {away} of them c "
+        "is negative, so attention should turn away from frequent tokens. Attention grows at the "
+        f"rate |c| to {100 * centre(main[1].measured):.1g}%."
     )

@@ -59,17 +59,25 @@ def expected_gradient(
     square error of that.
     """
     pi, P, (n, length) = chain.stationary, chain.transition, drawn.shape
-    every, last = np.arange(len(pi)), drawn[:, -1]
+    every = np.arange(len(pi))
+    last = drawn[:, -1]
     gradients = partial(theory.context_gradients, *matrices, transition=P)
-    slope: Any = partial(theory.gradient_slope, *matrices, stationary=pi, transition=P)
+    slope: Any = partial(
+        theory.gradient_slope,
+        *matrices,
+        stationary=pi,
+        transition=P,
+    )
     at_law = gradients(frequencies=np.tile(pi, (len(pi), 1)), last_token=every)
     frequencies = counts_of(drawn, len(pi)) / length
     rest = gradients(frequencies=frequencies, last_token=last)
     rest -= at_law[last] + slope(frequencies - pi, last_token=last)
     # visits[j, i]: mean number to j so far where the last token is i
-    law, visits = np.full(len(pi), 1 / len(pi)), np.zeros_like(P)
+    law = np.full(len(pi), 1 / len(pi))
+    visits = np.zeros_like(P)
     for _ in range(length):
-        visits, law = visits @ P + np.diag(law), law @ P
+        visits = visits @ P + np.diag(law)
+        law = law @ P
     ends = visits.sum(axis=0) / length
     off = slope(visits.T / length - np.outer(ends, pi), last_token=every)
     linear = np.tensordot(ends, at_law, 1) + off.sum(axis=0)
@@ -83,7 +91,8 @@ def with_this_law(name: str, chain: saccade.MarkovChain) -> dict[str, saccade.Ma
     chains would differ from themselves run backwards by less than sampling shows.
     """
     pi = chain.stationary
-    leave, one = pi.min() / (2 * pi[:, None]), np.eye(len(pi))
+    leave = pi.min() / (2 * pi[:, None])
+    one = np.eye(len(pi))
     cycle = saccade.MarkovChain(one + leave * (np.roll(one, 1, axis=1) - one))
     metropolis = saccade.MarkovChain.metropolis(pi)
     return {name: chain, f"Metropolis, {name}": metropolis, f"cycle, {name}": cycle}
@@ -109,9 +118,13 @@ def markov_contexts(
     """Do only token frequencies matter in long contexts of a Markov chain?"""
     lengths = tuple(sorted(map(int, checked_list("lengths", lengths, low=LENGTH, high=10_000))))
     n = checked_count("n_sequences", n_sequences, low=1000)
-    chains, staying = lazy_chains(laws, stays), named_stays(laws, stays)
-    gaps, off = list[Line](), list[Line]()
-    near, long, short = [], list[Claim](), []
+    chains = lazy_chains(laws, stays)
+    staying = named_stays(laws, stays)
+    gaps = list[Line]()
+    off = list[Line]()
+    near = []
+    long = list[Claim]()
+    short = []
     for law, chain in lab.each(chains.items()):
         pi = chain.stationary
 
@@ -155,14 +168,16 @@ def markov_contexts(
             sizes = np.geomspace(LENGTH, longest, 5).round().astype(int)
             drawn = other.sample(N_LONG, longest, generator(seed, Purpose.DATA))
             found = [expected_gradient(other, matrices, drawn[:, :s]) for s in sizes]
-            size, whole = float(np.linalg.norm(bias)), float(np.linalg.norm(limit))
+            size = float(np.linalg.norm(bias))
+            whole = float(np.linalg.norm(limit))
             gap = [float(np.linalg.norm(mean - limit)) / whole for mean, _ in found]
             error = [error for _, error in found]
             away = [
                 np.linalg.norm(s * (mean - limit) - bias) / size
                 for s, (mean, _) in zip(sizes, found, strict=True)
             ]
-            fall, reach = gap[0] - gap[-1], NOISE * (error[0] + error[-1]) / whole
+            fall = gap[0] - gap[-1]
+            reach = NOISE * (error[0] + error[-1]) / whole
             near.append(
                 lab.case(chain=name).at_least(
                     PROPOSITION_2_3,
@@ -216,9 +231,9 @@ def markov_contexts(
     )
     frequent = [centre(claim.measured) for claim in long if not claim.unmet]
     return (
-        f"{lab.yes_or_no(*near, *long)}: on {len(frequent)} of {len(long)} chains contexts "
-        f"hold the rarest token {VISITS:g} times. There the gradient at random weights differs from "
-        "its limit by the predicted matrix over the length, "
-        f"with an error of at most {max(frequent, default=np.nan):.0%}. In contexts of the paper's "
-        f"{LENGTH} tokens that error is up to {max(short):.0%}."
+        f"{lab.yes_or_no(*near, *long)}: on {len(frequent)} of {len(long)} chains contexts hold "
+        f"the rarest token {VISITS:g} times. There the gradient at random weights differs from "
+        "its limit by the predicted matrix over the length, with an error of at most "
+        f"{max(frequent, default=np.nan):.0%}. In contexts of the paper's {LENGTH} tokens that "
+        f"error is up to {max(short):.0%}."
     )

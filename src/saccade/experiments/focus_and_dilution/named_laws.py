@@ -76,7 +76,8 @@ def equal_low_among(laws: Sequence[str], stays: Sequence[float]) -> dict[str, Eq
 
 def equal_low_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, EqualLow]:
     """The same where only such laws will do."""
-    chains, found = lazy_chains(laws, stays), equal_low_among(laws, stays)
+    chains = lazy_chains(laws, stays)
+    found = equal_low_among(laws, stays)
     if others := [name for name in chains if name not in found]:
         raise InputError(
             f"`laws` must have equally frequent rare tokens here, as in '0.6 of 4'; got {shortened(others[0])}."

@@ -43,7 +43,8 @@ POWER = 0.05
 # s₂ / s₁ of the embedding at which a flow has left. The next plateau is of the order of
 # √asymmetry: it may be at 0.11.
 ESCAPED = 0.05
-N_STALL, T_STALL = 600, 2e4  # samples of each flow that stalls; steps if rare tokens are equal
+N_STALL = 600  # samples of each flow that stalls; steps if rare tokens are equal
+T_STALL = 2e4
 
 
 class Opening(NamedTuple):
@@ -69,10 +70,13 @@ def openings(chain: saccade.MarkovChain, time: Array, weights: Weights) -> list[
         i = fits.rise_index(s[:, rank] / whole, FRACTION)
         if i is None:
             continue
-        state, near = Weights(*(matrix[i] for matrix in weights)), slice(i - 1, i + 2)
-        direction, following = directions[i, rank], theory.next_direction(*state, **of_chain)
+        state = Weights(*(matrix[i] for matrix in weights))
+        near = slice(i - 1, i + 2)
+        direction = directions[i, rank]
+        following = theory.next_direction(*state, **of_chain)
         rest = np.concatenate([state.projection, state.query, state.key], axis=1)
-        x, w = state.embedding @ direction, direction @ rest
+        x = state.embedding @ direction
+        w = direction @ rest
         u = following.embedding
         v = np.concatenate([following.projection, following.query, following.key])
         sign = np.sign(u @ x)
@@ -108,9 +112,17 @@ def escape(
     chain: saccade.MarkovChain, init_scale: float, seed: int, t1: float, n_times: int = N_STALL
 ) -> Escape:
     model = saccade.models.Embedded(init_scale=init_scale)
-    run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[seed]).isel(seed=0)
-    values, time = np.linalg.svd(run.embedding.values, compute_uv=False), run.time.values
-    ratio, left = values[:, 1] / values[:, 0], np.inf
+    run = saccade.flow(
+        chain,
+        t1=t1,
+        n_times=n_times,
+        model=model,
+        seeds=[seed],
+    ).isel(seed=0)
+    values = np.linalg.svd(run.embedding.values, compute_uv=False)
+    time = run.time.values
+    ratio = values[:, 1] / values[:, 0]
+    left = np.inf
     # Before condensation all directions are alike, which is no escape: the ratio must have been
     # below.
     i = fits.rise_index(ratio, ESCAPED)
@@ -162,11 +174,20 @@ def next_direction(
     for law, chain in lab.each(chains.items()):
         # with room for all directions, and one more
         system = saccade.models.Embedded(
-            chain, d_model=max(8, chain.n_vocab), init_scale=init_scale
+            chain,
+            d_model=max(8, chain.n_vocab),
+            init_scale=init_scale,
         )
-        run = saccade.flow(system, t1=t1, n_times=n_times, seeds=[seed], on_progress=lab.progress)
+        run = saccade.flow(
+            system,
+            t1=t1,
+            n_times=n_times,
+            seeds=[seed],
+            on_progress=lab.progress,
+        )
         run = run.isel(seed=0)
-        time, weights = run.time.values, weights_of(run)
+        time = run.time.values
+        weights = weights_of(run)
         opened = openings(chain, time, weights)
         still = [one for one in opened if one.drift <= STILL]
         if still:
@@ -193,12 +214,19 @@ def next_direction(
             )
         resting += still
         values = np.linalg.svd(weights.embedding, compute_uv=False)
-        lab.keep("time_of_values", time, "sample", unit=stages.STEPS, law=law)
+        lab.keep(
+            "time_of_values",
+            time,
+            "sample",
+            unit=stages.STEPS,
+            law=law,
+        )
         about = "singular values of the embedding, largest first"
         lab.keep("singular_values", values, "sample rank", about, law=law)
         growth = []  # of the last chain
         for one in opened:
-            path, place = values[:, one.rank], one.rank
+            path = values[:, one.rank]
+            place = one.rank
             size = np.interp(one.time, time, path)
             near = np.linspace(-4, 3, 20) / one.predicted_rate
             guide = size * np.exp(one.predicted_rate * near)
@@ -212,7 +240,11 @@ def next_direction(
     limit = theory.critical_stay(high, n_vocab)
     stalls = lab.case(below("stage IV, stay below the critical one", stay, limit))
     even = saccade.MarkovChain.two_level(n_vocab, high, 0.0, stay)
-    curves, rates, per_fold, predicted, lateness = [], [], [], [], []
+    curves = []
+    rates = []
+    per_fold = []
+    predicted = []
+    lateness = []
     for shade, asymmetry in enumerate(lab.each(asymmetries)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, asymmetry, stay)
         rate = transverse_rate(chain, rank_one_point(chain))
@@ -229,7 +261,8 @@ def next_direction(
         per_fold.append(delay / np.log(init_scales[0] / init_scales[1]))
         predicted.append(np.sum(1 / np.array(of_stages)))
         rates.append(rate)
-        label, tone = f"asymmetry {asymmetry:g}", shade / len(asymmetries)
+        label = f"asymmetry {asymmetry:g}"
+        tone = shade / len(asymmetries)
         curves.append(Line(runs[0].time, runs[0].ratio, label, tone=tone))
     symmetric = escape(even, init_scales[0], seed, T_STALL)
     curves.append(Line(symmetric.time, symmetric.ratio, "symmetric", tone=None))
@@ -253,7 +286,8 @@ def next_direction(
         lateness,
         *stages.ON_TIME,
     )
-    folds, both = np.array(per_fold), np.array(predicted)
+    folds = np.array(per_fold)
+    both = np.array(predicted)
     case.near(
         ESCAPE_TIME,
         "escape time per e-fold of a smaller start, over 1/μ₀ + 1/c + 1/s₁(B)",
@@ -304,10 +338,10 @@ def next_direction(
         return "Undecided: no direction opens while the state hardly moves."
     off = max(abs(one.rate / one.predicted_rate - 1) for one in resting)
     return (
-        f"{lab.yes_or_no()}: in the population flow directions grow within {off:.1%} of s₁(B), "
-        f"with a cosine above {min(one.cosine for one in resting):.4f} to its singular vectors, "
-        "wherever the state hardly moves. With equal rare tokens the loss is "
-        f"{gap:.3f} above the optimum after {T_STALL:g} steps. Nearly equal ones delay the escape "
-        f"by {fits.furthest(folds / both, 1):.3f} times the predicted time for each e-fold of a "
-        "smaller start."
+        f"{lab.yes_or_no()}: in the population flow, wherever the state hardly moves, the next "
+        f"direction grows within {off:.1%} of s₁(B). Its cosine to the singular vectors is at "
+        f"least {min(one.cosine for one in resting):.4f}. With equal rare tokens the loss is "
+        f"{gap:.3f} above the optimum after {T_STALL:g} steps. With nearly equal ones, each "
+        f"e-fold of a smaller start delays the escape by {fits.furthest(folds / both, 1):.3f} "
+        "times the predicted time."
     )

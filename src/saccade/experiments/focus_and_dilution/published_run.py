@@ -44,9 +44,11 @@ WITHIN = 0.15  # of a step by the caption
 ADAM_EPSILON = 1e-8  # of Optax and of PyTorch
 LONG = 1000  # updates: mini-batch runs of all seeds have moved by then
 MOVED = 0.01  # a query's attention from its share; a hundred times the drift while it is frozen
-ONSET, PEAK = "attention of all queries on token 0 has risen by 0.02", "joint focus at its peak"
+ONSET = "attention of all queries on token 0 has risen by 0.02"
+PEAK = "joint focus at its peak"
 ABOVE = "step at which all queries give token 0 more than 0.95"
-RATIO, LEAST = "σ₂ / σ₁ of the embedding at the peak", "least attention on token 0 at the peak"
+RATIO = "σ₂ / σ₁ of the embedding at the peak"
+LEAST = "least attention on token 0 at the peak"
 QUERIES = "queries condensed, half of their square norm in one direction"
 BACK = "query 1 back below the share of token 0"
 ORDER = ("embedding condensed, σ₂ < 0.2 σ₁", QUERIES, PEAK, BACK, "σ₂ above 0.5 σ₁ after the focus")
@@ -73,13 +75,15 @@ def published_run(
 ) -> str:
     """Does training at the published settings show the cycle of Fig. 2?"""
     listed = checked_seeds(seeds)
-    lazy, share = saccade.MarkovChain.lazy(PAPER_LAW, 0.8), PAPER_LAW[0]
+    lazy = saccade.MarkovChain.lazy(PAPER_LAW, 0.8)
+    share = PAPER_LAW[0]
     others = {
         "Metropolis": saccade.MarkovChain.metropolis(PAPER_LAW),
         "lazy Metropolis": saccade.MarkovChain.metropolis(PAPER_LAW, 0.8),
         "random": saccade.MarkovChain.random(PAPER_LAW, 0),
     }
-    small, scaled = {"init_scale": width**-2.0}, {"scaled": True}
+    small = {"init_scale": width**-2.0}
+    scaled = {"scaled": True}
     readings: dict[str, dict[str, Any]] = {
         "logits over √m": scaled,
         "rate / 3": {"lr": lr / 3},
@@ -96,7 +100,11 @@ def published_run(
         lr: float = lr,
         **model: Any,
     ) -> xr.Dataset:
-        options = {"d_model": width, "d_key": width, "init_scale": 1 / width} | model
+        options = {
+            "d_model": width,
+            "d_key": width,
+            "init_scale": 1 / width,
+        } | model
         run = saccade.train(
             chain,
             steps=steps,
@@ -148,7 +156,8 @@ def published_run(
         "embedding rows leave the direction of token 0 in order of frequency",
         event.sel(what=OPENING).values.reshape(-1, 3),
     )
-    condensed, chance = event.sel(what=QUERIES).fillna(steps), np.log(len(PAPER_LAW))
+    condensed = event.sel(what=QUERIES).fillna(steps)
+    chance = np.log(len(PAPER_LAW))
     then = runs.loss.sel(time=condensed)
     shown.at_most(
         FIG_2,
@@ -183,7 +192,8 @@ def published_run(
     gap = np.abs(peak.isel(batch=0) / peak.isel(batch=1) - 1)
     shown.at_most(FIG_2, "focus peak: all sequences against mini-batches, relative gap", gap, 0.1)
     for name, found in of_chain.items():
-        of, found = after.but(chain=name), found.isel(seed=0)
+        of = after.but(chain=name)
+        found = found.isel(seed=0)
         ratio = f"{RATIO} of the focus"
         of.at_most(FIG_2, ratio, found.sel(what=RATIO), 0.2)
         of.at_most(FIG_2, ABOVE, found.sel(what=ABOVE), 200)
@@ -215,10 +225,22 @@ def published_run(
 
     # Without noise: Adam on the population, where every token moves alike.
     next(parts)
-    chain, saves = saccade.MarkovChain.lazy(PAPER_LAW, 0.3), min(500, noise_steps)
-    quiet = {"batch": math.inf, "context": math.inf, "dtype": "float64"}
+    chain = saccade.MarkovChain.lazy(PAPER_LAW, 0.3)
+    saves = min(500, noise_steps)
+    quiet = {
+        "batch": math.inf,
+        "context": math.inf,
+        "dtype": "float64",
+    }
     regimes: dict[str, tuple[dict[str, Any], float]] = {
-        "mini-batch": ({"batch": 512, "context": 200, "sequences": 20_000}, 1e-3),
+        "mini-batch": (
+            {
+                "batch": 512,
+                "context": 200,
+                "sequences": 20_000,
+            },
+            1e-3,
+        ),
         "noise-free": (quiet, 1e-3),
         "noise-free, small epsilon": (quiet | {"epsilon": 1e-16}, 1e-3),
         "noise-free, larger start": (quiet, 1e-2),
@@ -249,7 +271,8 @@ def published_run(
     )
     flowed = flow.attention.values[0, :, :, 0].min(axis=1).max()
     ours = at_least("noise_steps", noise_steps, 2 * LONG)
-    case, top = lab.case(ours, Adam="mini-batch"), noisy.joint.max("time")
+    case = lab.case(ours, Adam="mini-batch")
+    top = noisy.joint.max("time")
     title = "attention of all queries at once on the frequent token, median of seeds"
     focus = case.near(FIG_2, title, top.median(), 1, within=0.1)
     title = "seeds whose joint focus rises ten times as far as in the flow"
@@ -325,23 +348,30 @@ def published_run(
         ),
     )
     return (
-        f"{lab.yes_or_no(cycle, opens, focus)}: in {runs.seed.size} seeds of Adam, with and without "
-        f"mini-batches, the joint focus peaks at step {float(furthest(peak, 210)):.0f}, where every "
-        f"query gives token 0 at least {float(event.sel(what=LEAST).min()):.3f} of its attention. "
-        "The caption of Fig. 2 has a rise from step 350 to step 550. Without noise, from a start of "
-        f"0.001, attention waits over {LONG} steps in {wait.measured:.0%} of {noise_seeds} seeds."
+        f"{lab.yes_or_no(cycle, opens, focus)}: in {runs.seed.size} seeds of Adam, with and "
+        f"without mini-batches, the joint focus peaks at step {float(furthest(peak, 210)):.0f}. "
+        f"There every query gives token 0 at least {float(event.sel(what=LEAST).min()):.3f} of "
+        "its attention. The caption of Fig. 2 puts the rise between steps 350 and 550. Without "
+        f"noise, from a small start, attention waits over {LONG} steps in {wait.measured:.0%} of "
+        f"{noise_seeds} seeds."
     )
 
 
 def observed(run: xr.Dataset, share: float) -> xr.Dataset:
     """What Fig. 2 shows of one run over time, and its events."""
-    weights, time, embedding = weights_of(run), run.time.values, run.embedding.values
+    weights = weights_of(run)
+    time = run.time.values
+    embedding = run.embedding.values
     towards = embedding[:, 0] / np.linalg.norm(embedding[:, 0], axis=-1, keepdims=True)
     along = np.einsum("tim,tm,tn->tin", embedding, towards, towards)
-    values, off = singular_values(embedding), np.linalg.norm(embedding - along, axis=-1)
-    on_first, second = run.attention.values[:, :, 0], values[:, 1] / values[:, 0]
-    joint, top = on_first.min(axis=1), np.array([top_share(query) for query in weights.query])
-    peak, when = int(joint.argmax()), partial(first_time, time)
+    values = singular_values(embedding)
+    off = np.linalg.norm(embedding - along, axis=-1)
+    on_first = run.attention.values[:, :, 0]
+    second = values[:, 1] / values[:, 0]
+    joint = on_first.min(axis=1)
+    top = np.array([top_share(query) for query in weights.query])
+    peak = int(joint.argmax())
+    when = partial(first_time, time)
     later = np.arange(len(time)) > peak
     read = (second < 0.2, top > 0.5, time == time[peak], later & (on_first[:, 1] < share))
     events = {
@@ -399,13 +429,16 @@ def regime(run: xr.Dataset, chain: saccade.MarkovChain) -> xr.Dataset:
     """Of every seed: the joint focus over time, when and to which side attention first moves, and
     what drives it when the embedding has half its norm at the unigram point.
     """
-    pi, time, embedding = chain.stationary, run.time.values, run.embedding.values
+    pi = chain.stationary
+    time = run.time.values
+    embedding = run.embedding.values
     on_frequent = run.attention.values[..., 0]
     patterns, _, directions = np.linalg.svd(np.nan_to_num(embedding), full_matrices=False)
     grown = np.linalg.norm(embedding, axis=(-2, -1)) >= theory.embedding_norm(stationary=pi) / 2
     half = np.where(grown.any(axis=1), grown.argmax(axis=1), -1)
     rows = np.arange(len(half))
-    alpha, keys = directions[rows, half, 0], run.key_matrix.values[rows, half]
+    alpha = directions[rows, half, 0]
+    keys = run.key_matrix.values[rows, half]
     drive = [
         theory.plateau_drive(W @ a, a @ P, stationary=pi, transition=chain.transition)
         for W, P, a in zip(
@@ -413,7 +446,8 @@ def regime(run: xr.Dataset, chain: saccade.MarkovChain) -> xr.Dataset:
         )
     ]
     moved = np.abs(on_frequent - pi[0]).max(axis=2) > MOVED
-    at, joint = moved.argmax(axis=1), on_frequent.min(axis=2)
+    at = moved.argmax(axis=1)
+    joint = on_frequent.min(axis=2)
     tilt = np.sign((on_frequent - pi[0]).mean(axis=2)[rows, at])
     pulls = np.linalg.norm(np.einsum("sm,smk->sk", alpha, keys), axis=1)
     found = {

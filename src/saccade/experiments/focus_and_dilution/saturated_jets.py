@@ -81,7 +81,8 @@ def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Ar
     follows to the minimum, by Newton's method: γ₁, the mean of γ_l, and β but for its mean and the
     gap between token 0 and the mean of the others.
     """
-    around, scale = setting(chain), np.array([[state.query_scale]])
+    around = setting(chain)
+    scale = np.array([[state.query_scale]])
     basis = np.linalg.qr(np.eye(len(contrast)) - 1 / len(contrast))[0][:, :-1]
 
     def of(z: Any, x: Array) -> Traced:
@@ -89,7 +90,8 @@ def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Ar
         beta = jnp.append(state.beta[0], state.beta[1:] + basis @ z[2:])
         return saturated.loss(Weights(gamma[:, None], scale, scale, beta[None]), around)
 
-    gradient, hessian = jax.jit(jax.grad(of)), jax.jit(jax.hessian(of))
+    gradient = jax.jit(jax.grad(of))
+    hessian = jax.jit(jax.hessian(of))
     with jax.enable_x64(True):
         start = z = np.append(state.gamma[:2], np.zeros(basis.shape[1]))
         for _ in range(6):
@@ -105,7 +107,8 @@ def _evaluated(function: Any, triple: Triple, theta: Array, asymmetry: float) ->
 
 
 def _parts(z: Traced, triple: Triple) -> tuple[Weights, Setting]:
-    low, scale = (1 - triple.high) / 2, jnp.sqrt(triple.strength) * jnp.ones((1, 1))
+    low = (1 - triple.high) / 2
+    scale = jnp.sqrt(triple.strength) * jnp.ones((1, 1))
     law = jnp.stack([triple.high, low + z[6], low - z[6]])
     chain = Setting(law, triple.stay * jnp.eye(3) + (1 - triple.stay) * law, 1.0, 1.0, 1.0)
     return Weights(z[:3, None], scale, scale, z[None, 3:6]), chain

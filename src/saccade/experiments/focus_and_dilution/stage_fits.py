@@ -29,7 +29,9 @@ from saccade.theories import focus_and_dilution as theory
 from saccade.theories.condition import Condition
 
 T = TypeVar("T")
-ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
+ROOM = 10.0  # ends of the windows in the table above
+CONDENSING = 0.1
+LINEAR = 0.01
 STEPS = "steps of gradient descent at rate 1"
 ON_TIME = (
     0.5,
@@ -88,9 +90,12 @@ def flow_from_unigram(
     a tenth.
     """
     t1 = np.log(0.1 / size) / abs(focus_rate(chain))
-    return saccade.flow(chain, t1=t1, n_times=n_times, start=near_unigram(chain, size, seed)).isel(
-        seed=0
-    )
+    return saccade.flow(
+        chain,
+        t1=t1,
+        n_times=n_times,
+        start=near_unigram(chain, size, seed),
+    ).isel(seed=0)
 
 
 def flow_from_random(
@@ -117,7 +122,8 @@ def until_left(
     """What `flow` gives to time t1; if that has not left by then, to twice that time, and so on,
     with samples as dense, at most to the longest time.
     """
-    end, found = t1, flow(t1, n_times)
+    end = t1
+    found = flow(t1, n_times)
     while not left(found) and end < longest:
         end = min(2 * end, longest)
         found = flow(end, int(n_times * end / t1))
@@ -140,7 +146,11 @@ def accurate_flow(
     """The flow at given times, with tolerances that suit a start of this size; for arrivals and
     orders that are read to many digits.
     """
-    model = saccade.models.Embedded(chain, d_model=start.query.shape[0], d_key=start.query.shape[1])
+    model = saccade.models.Embedded(
+        chain,
+        d_model=start.query.shape[0],
+        d_key=start.query.shape[1],
+    )
     found = integrate(
         model.equations(),
         start,
@@ -156,7 +166,11 @@ def accurate_flow(
 
 
 def small_start(n_vocab: int, scale: float, seed: int, width: int) -> Weights:
-    model = saccade.models.Embedded(init_scale=scale, d_model=width, d_key=width)
+    model = saccade.models.Embedded(
+        init_scale=scale,
+        d_model=width,
+        d_key=width,
+    )
     return model.initial(n_vocab, generator(seed, Purpose.INITIALISATION))
 
 
@@ -196,7 +210,8 @@ def along(run: xr.Dataset, sample: int = 0) -> Along:
     """
     embedding, query_matrix, key_matrix, _ = weights_of(run)
     direction = top_direction(embedding[sample])
-    query, key = direction @ query_matrix, direction @ key_matrix
+    query = direction @ query_matrix
+    key = direction @ key_matrix
     scores = (embedding @ query_matrix) @ np.swapaxes(embedding @ key_matrix, -1, -2)
     return Along(
         run.time.values,
@@ -236,7 +251,8 @@ def attention_window(path: Along, plateau: int = 0) -> NDArray[np.bool_]:
     """From where queries along the direction are ten times their start, the plateau reached at
     sample `plateau`, until before the linear regime is left.
     """
-    on_plateau, queries = np.arange(len(path.time)) >= plateau, path.query_size
+    on_plateau = np.arange(len(path.time)) >= plateau
+    queries = path.query_size
     return (
         on_plateau
         & between(queries, ROOM * queries[0], np.inf)

@@ -35,7 +35,8 @@ APART = 0.1  # spread at which rare tokens count as separated
 OPEN = 0.2  # s₂ / s₁ of the embedding at which the flow counts as having left
 # Spreads between which the growth is fitted: far above the start, far below the tokens' own 0.5.
 PARTING = (1e-3, 5e-3)  # 2e-3 and 2e-2 before runs on other chains
-BELOW, ABOVE = "stage IV, stay below the critical one", "stage IV, stay above the critical one"
+BELOW = "stage IV, stay below the critical one"
+ABOVE = "stage IV, stay above the critical one"
 FOLDS = 5.0  # of the decay of differences between rare tokens, whose square is what the loss sees
 
 
@@ -62,9 +63,15 @@ def separation(
     # Half evenly spaced: rare tokens separate within a few units of time, long after the start.
     even = np.linspace(t1 / n_times, t1, n_times // 2)
     times = np.union1d(np.geomspace(0.1, t1, n_times // 2), even)
-    run = saccade.flow(chain, times=times, model=model, seeds=[seed])
+    run = saccade.flow(
+        chain,
+        times=times,
+        model=model,
+        seeds=[seed],
+    )
     run = run.isel(seed=0, time=slice(1, None))
-    time, embedding = run.time.values, run.embedding.values
+    time = run.time.values
+    embedding = run.embedding.values
     _, values, directions = np.linalg.svd(embedding, full_matrices=False)
     ratio = values[:, 1] / values[:, 0]
     spread = np.einsum("tiw,tw->ti", embedding, directions[:, 0])[:, 1:].std(axis=1)
@@ -116,16 +123,32 @@ def symmetric_escape(
     """Can exactly equal rare tokens separate?"""
     if len({len(n_vocabs), len(highs), len(stays)}) > 1:
         raise InputError("`n_vocabs`, `highs` and `stays` must have one value for each flow.")
-    model, numbers = saccade.models.Embedded(init_scale=init_scale), checked_seeds(seeds)
-    curves, grown, early, held = list[Line](), list[float](), list[float](), list[float]()
+    model = saccade.models.Embedded(init_scale=init_scale)
+    numbers = checked_seeds(seeds)
+    curves = list[Line]()
+    grown = list[float]()
+    early = list[float]()
+    held = list[float]()
     flows = list(zip(n_vocabs, highs, stays, strict=True))
     for tone, (n_vocab, high, stay) in enumerate(lab.each(flows)):
         chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
         of_chain: Any = {"stationary": chain.stationary, "transition": chain.transition}
-        law: Any = {"high": high, "n_vocab": n_vocab, "stay": stay}
-        point, limit = theory.stall_point(**law), theory.critical_stay(high, n_vocab)
-        rate, label = theory.parting_rate(point), f"d {n_vocab}, π₁ {high:g}, λ {stay:g}"
-        case = lab.case(**{"d": n_vocab, "π₁": high, "λ": stay})
+        law: Any = {
+            "high": high,
+            "n_vocab": n_vocab,
+            "stay": stay,
+        }
+        point = theory.stall_point(**law)
+        limit = theory.critical_stay(high, n_vocab)
+        rate = theory.parting_rate(point)
+        label = f"d {n_vocab}, π₁ {high:g}, λ {stay:g}"
+        case = lab.case(
+            **{
+                "d": n_vocab,
+                "π₁": high,
+                "λ": stay,
+            }
+        )
         stalls = case.but(given=[below(BELOW, stay, limit)])
         follow = [partial(separation, chain, model, seed) for seed in numbers]
 
@@ -167,7 +190,8 @@ def symmetric_escape(
                 times,
                 *stages.ON_TIME,
             )
-            control, ends = stalls.breaking(BELOW), [one.ratio[-1] for one in found]
+            control = stalls.breaking(BELOW)
+            ends = [one.ratio[-1] for one in found]
             control.at_most(ESCAPE_TIME, "s₂ / s₁ at the end", ends, OPEN)
             grown += [one / rate for one in rates]
             early += ratios
@@ -197,10 +221,17 @@ def symmetric_escape(
         curves.append(Line(found[0].time, found[0].loss_gap, label, tone=tone))
         for seed, one in zip(numbers, found, strict=True):
             place: Any = {"flow": label, "seed": seed}
-            lab.keep("path_time", one.time, "sample", unit=stages.STEPS, **place)
+            lab.keep(
+                "path_time",
+                one.time,
+                "sample",
+                unit=stages.STEPS,
+                **place,
+            )
             lab.keep("spread", one.spread, "sample", "of rare tokens", **place)
         if tone == 0:
-            one, near = found[0], np.linspace(-5, 0, 20)
+            one = found[0]
+            near = np.linspace(-5, 0, 20)
             guide = one.time[one.parted] + near / abs(rate)
             until = one.left if one.has_left() else None
             first = [

@@ -36,7 +36,8 @@ from saccade.theories import rank_collapse as theory
 from saccade.theories.condition import above, at_least, at_most, met
 from saccade.theories.rank_collapse import statements as stated
 
-WIDTHS, STARTS = (2, 4, 8, 16, 32, 64), (200, 200, 100, 40, 12, 6)
+WIDTHS = (2, 4, 8, 16, 32, 64)
+STARTS = (200, 200, 100, 40, 12, 6)
 TAU = 19.0  # length of cubic flows, in units in which they grow like e^tau
 SIZES = (1e2, 1e3, 1e4)  # at which the approach to the asymptotics is read
 LARGE = 1e6  # size that counts as blown up
@@ -46,13 +47,12 @@ PAPER_SIZE = 640**0.85  # one over the paper's initial scale: its network leaves
 TASKS = {"p .9/.9": (0.9, 0.9, 0.5), "p .9/.6": (0.9, 0.6, 0.7)}
 PATH_SCALES = (4e-4, 2e-4, 1e-4)  # from 0.02 to 0.005 the next order shows in some starts
 STILL_CUBIC = 0.995  # loss above which the cubic flow is still good
-PROPER, CONDENSING = "non-degenerate start (Definition 4)", "Assumption 1 at some time"
-CORRELATED, THREE, LINEAR, ALONG = (
-    "Σ ≠ 0",
-    "three small factors",
-    "linear activation",
-    "β stays along v",
-)
+PROPER = "non-degenerate start (Definition 4)"
+CONDENSING = "Assumption 1 at some time"
+CORRELATED = "Σ ≠ 0"
+THREE = "three small factors"
+LINEAR = "linear activation"
+ALONG = "β stays along v"
 
 
 @experiment(
@@ -95,7 +95,8 @@ def escape(
     proper = case.but(given=[above(PROPER, every["degeneracy"].min(), ROUNDING)])
     proper.none(stated.THEOREM_1, title, every["last_size"] < LARGE)
     z = np.array([[1.0], [1.5], [3.0]])  # of width one, the two smallest squares equal
-    w, hidden = np.ones_like(z), -np.ones_like(z)[..., None]
+    w = np.ones_like(z)
+    hidden = -np.ones_like(z)[..., None]
     _, _, R, _ = cubic_path(saccade.models.CubicFlow(w, hidden, z), TAU, 1.0)
     tied = np.abs(theory.degeneracy(w, hidden, z)) / R[0] ** 4
     lab.case(above(PROPER, tied.min(), ROUNDING), width=1, starts=3).breaking(PROPER).none(
@@ -187,15 +188,20 @@ def escape(
 
     # The network: when the loss falls, and what W_V is by then.
     next(parts)
-    main, given, offsets, powers = [carlson], [], [], []
+    main = [carlson]
+    given = []
+    offsets = []
+    powers = []
     first: tuple[Any, ...] = ()
     for name, numbers in lab.each(TASKS.items()):
-        task, data = theory.TwoClue(*numbers), LabelledSequences.two_clue(*numbers)
+        task = theory.TwoClue(*numbers)
+        data = LabelledSequences.two_clue(*numbers)
         offset = float(task.escape_offset((1 + task.plateau) / 2))
         runs = [clock(task, data, eps, offset, seed) for eps in lab.each(scales)]
         predicted, half_time, beta_cosine, row_cosine, *rest = zip(*runs, strict=True)
         here = [above(CORRELATED, task.slope, 1e-12), met(THREE, True)]
-        late_by, title = np.subtract(half_time, predicted), "half-way loss, after T*/(ε g₀)"
+        late_by = np.subtract(half_time, predicted)
+        title = "half-way loss, after T*/(ε g₀)"
         along = lab.case(*here, at_least(ALONG, min(beta_cosine), 0.999), task=name)
         distance = np.abs(late_by - offset) / scale
         along.at_most(stated.ESCAPE_CLOCK, f"{title}: |difference from theory| / ε", distance, 2.0)
@@ -213,7 +219,15 @@ def escape(
         )
         first = first or (predicted, *rest[2:])
         for eps, at, loss in zip(scales, *rest[2:], strict=True):
-            lab.keep("time", at, "sample", "since T*/(ε g₀)", STEPS, task=name, scale=eps)
+            lab.keep(
+                "time",
+                at,
+                "sample",
+                "since T*/(ε g₀)",
+                STEPS,
+                task=name,
+                scale=eps,
+            )
             lab.keep("loss", loss, "sample", task=name, scale=eps)
         given += here
         offsets.append(offset)
@@ -229,7 +243,8 @@ def escape(
     title = "order of the error of w half-way to the blow-up"
     both.near(stated.PROPOSITION_1, title, power(PATH_SCALES, errors), 2.0, within=0.05)
     found = [two_factors(two_clue, eps, seed) for eps in lab.each(scales)]
-    rate, waits = found[0][0], np.array(found)[:, 1]
+    rate = found[0][0]
+    waits = np.array(found)[:, 1]
     two = lab.case(met(THREE, False), readout="of size one")
     two.but(given=[]).near(
         stated.WAITING_TIMES,
@@ -254,14 +269,16 @@ def escape(
     # W_V on the way from v to β*, on noisy sequences.
     next(parts)
     data = teacher_data()
-    v, star = stage_one(data, seed).direction, theory.uniform_optimum(*data.given)
+    v = stage_one(data, seed).direction
+    star = theory.uniform_optimum(*data.given)
     system = AttentionClassifier(data, init_scale=scales[-1])
     run = followed(system, seed, ["parameter_value", "outer_gradient"], until=40)
     run = run.isel(time=run.time > -40)
     top = np.linalg.svd(run.parameter_value.values)[0][:, :, 0]
     to_v, to_star = np.abs([cosine(top, v), cosine(top, star)])
     quiet = np.argmin(np.where(run.time > 0, run.outer_gradient, np.inf))
-    near, turning = abs(float(cosine(v, star))), lab.case(data="noisy teacher")
+    near = abs(float(cosine(v, star)))
+    turning = lab.case(data="noisy teacher")
     at_best = "cos of W_V's top direction and v, at its best"
     turning.at_least(stated.THEOREM_2, at_best, to_v.max(), 1 - 1e-3)
     turning.erratum(
@@ -280,7 +297,8 @@ def escape(
         0.99,
     )
 
-    since, styles = "t - T*/(ε g₀)", (LINE, DASHES, DOTS)
+    since = "t - T*/(ε g₀)"
+    styles = (LINE, DASHES, DOTS)
     lab.draw(
         Lines(
             "one curve for all initial scales",
@@ -326,11 +344,11 @@ def escape(
         ),
     )
     return (
-        f"{lab.yes_or_no(*main)}: on the two-clue task the loss of the gradient flow is half-way "
-        f"down {-limit:.3f} steps before T*/(ε g₀), where theory says {-offset:.3f}. That time "
-        f"grows as ε^{times[0]:.2f}, but as ε^{power(scale, waits):.2f} if the readout starts at "
-        f"size one. On noisy sequences W_V first turns to v (cosine {to_v.max():.3f}), and then "
-        f"away from it ({to_v[quiet]:.2f})."
+        f"{lab.yes_or_no(*main)}: on the two-clue task, the flow's loss is half-way down "
+        f"{-limit:.3f} steps before T*/(ε g₀). Theory says {-offset:.3f} steps. The time of this "
+        f"fall grows as ε^{times[0]:.2f}, but as ε^{power(scale, waits):.2f} if the readout "
+        f"starts at size one. On noisy sequences W_V first turns to v (cosine {to_v.max():.3f}), "
+        f"and then away from it ({to_v[quiet]:.2f})."
     )
 
 
@@ -343,8 +361,10 @@ def ensemble(width: int, n_starts: int, seed: int) -> dict[str, Array]:
     w_dot, hidden_dot, b_dot = theory.slopes(w, hidden, b)
     moves = ((w_dot, hidden, b), (w, hidden_dot, b), (w, hidden, b_dot))
     E_dot = np.sum([theory.factor_energy(*each) for each in moves], axis=0)
-    holds, angles = theory.condensation_condition(w, hidden, b), theory.angles(w, hidden, b)
-    first, at = holds.argmax(axis=0), [np.argmax(least <= R, axis=0) for least in SIZES]
+    holds = theory.condensation_condition(w, hidden, b)
+    angles = theory.angles(w, hidden, b)
+    first = holds.argmax(axis=0)
+    at = [np.argmax(least <= R, axis=0) for least in SIZES]
     since = np.where(np.arange(len(t))[:, None] >= first, 0.0, np.inf)
     columns = cosines(w[-1][..., :, None] * np.swapaxes(hidden[-1], -1, -2))
     bounds = np.stack([theory.energy_bound(t[:, s], float(E[0, s])) for s in starts], axis=1)
@@ -392,7 +412,9 @@ def degenerate_starts(seed: int) -> tuple[Array, Array]:
     ww, bb = (np.sum(part**2, axis=-1) for part in (w, b))
     square = (np.sum(b_dot**2, axis=-1) - ww**2) / (np.sum(w_dot**2, axis=-1) - ww * bb)
     some = np.flatnonzero(square * bb > ww)[:20]
-    w, hidden, b = w[some], hidden[some], np.sqrt(square[some, None]) * b[some]
+    w = w[some]
+    hidden = hidden[some]
+    b = np.sqrt(square[some, None]) * b[some]
     b *= -np.sign(theory.factor_energy(w, hidden, b))[:, None]
     _, _, R, _ = cubic_path(saccade.models.CubicFlow(w, hidden, b), TAU + 6, 1.0)
     return np.abs(theory.degeneracy(w, hidden, b)) / R[0] ** 4, R[-1]
@@ -403,7 +425,8 @@ def rank_one_times(seed: int) -> tuple[Array, Array]:
     by Carlson's integral.
     """
     rng = np.random.default_rng(seed)
-    scales, sign = rng.uniform(0.3, 2.0, (6, 3)).repeat(2, axis=0), np.tile([1.0, -1.0], 6)
+    scales = rng.uniform(0.3, 2.0, (6, 3)).repeat(2, axis=0)
+    sign = np.tile([1.0, -1.0], 6)
     a, c = (
         part / np.linalg.norm(part, axis=1, keepdims=True)
         for part in rng.standard_normal((2, 12, 3))
@@ -420,9 +443,13 @@ def rank_one_times(seed: int) -> tuple[Array, Array]:
 
 def small_energies(seed: int) -> tuple[Any, Any]:
     """One start whose readout is turned until its energy is small, and the C of eq. 39 at t = 0."""
-    rng, energies = np.random.default_rng(seed + 2), 10.0 ** -np.arange(3, 10, 2)
-    w, hidden, b = rng.standard_normal(4), rng.standard_normal((4, 4)), rng.standard_normal(4)
-    pull, n = hidden.T @ w, len(energies)
+    rng = np.random.default_rng(seed + 2)
+    energies = 10.0 ** -np.arange(3, 10, 2)
+    w = rng.standard_normal(4)
+    hidden = rng.standard_normal((4, 4))
+    b = rng.standard_normal(4)
+    pull = hidden.T @ w
+    n = len(energies)
     turned = np.array([b - pull * (b @ pull - one) / (pull @ pull) for one in energies])
     system = saccade.models.CubicFlow(np.tile(w, (n, 1)), np.tile(hidden, (n, 1, 1)), turned)
     *_, end = cubic_path(system, TAU, 1.0)
@@ -433,12 +460,21 @@ def clock(
     task: theory.TwoClue, data: LabelledSequences, eps: float, offset: float, seed: int
 ) -> tuple[Any, ...]:
     """One network around the fall of its loss; v is coordinate 0, so rows 1 and on are across."""
-    level, predicted = (1 + task.plateau) / 2, stage_one(data, seed).end / eps
+    level = (1 + task.plateau) / 2
+    predicted = stage_one(data, seed).end / eps
     keep = [f"parameter_{name}" for name in OUTER]
     system = AttentionClassifier(data, init_scale=eps)
-    run = followed(system, seed, keep, until=40, opens=offset, near=0.01)
+    run = followed(
+        system,
+        seed,
+        keep,
+        until=40,
+        opens=offset,
+        near=0.01,
+    )
     (W, hidden, b), loss = (run[name].values for name in keep), run.loss.values
-    early, at = int(np.argmax(loss < STILL_CUBIC)), int(np.argmax(loss < level))
+    early = int(np.argmax(loss < STILL_CUBIC))
+    at = int(np.argmax(loss < level))
     beta = W[at] @ hidden[at] @ b[at]
     distance = 1 - np.abs(W[:, 0]) / np.linalg.norm(W, axis=1)  # of each column, from v
     told = theory.column_distance(W[0, 1:], W[early, 0])
@@ -456,19 +492,31 @@ def clock(
 
 def path_error(data: LabelledSequences, eps: float, seed: int) -> float:
     """Relative error of w in the network half-way to the blow-up, against the cubic flow."""
-    half, system = stage_one(data, seed), AttentionClassifier(data, init_scale=eps)
-    run = saccade.flow(system, times=[half.half / eps], seed=seed, keep=["parameter_value"])
+    half = stage_one(data, seed)
+    system = AttentionClassifier(data, init_scale=eps)
+    run = saccade.flow(
+        system,
+        times=[half.half / eps],
+        seed=seed,
+        keep=["parameter_value"],
+    )
     return apart(run.parameter_value.values[-1, 0] / eps, half.along)
 
 
 def two_factors(data: LabelledSequences, eps: float, seed: int) -> tuple[float, float]:
     """With a readout of size one: the growth rate g₀ |b|, and when the loss is half-way down."""
-    task, system = theory.TwoClue(*TASKS["p .9/.9"]), AttentionClassifier(data, init_scale=eps)
+    task = theory.TwoClue(*TASKS["p .9/.9"])
+    system = AttentionClassifier(data, init_scale=eps)
     start = system.start(generator(seed, Purpose.INITIALISATION))
     start = start._replace(readout=start.readout / eps)
     rate = task.slope * float(np.linalg.norm(start.readout))
     times = np.arange(0.1, 3 * np.log(1 / eps) / rate, 0.1)
-    run = saccade.flow(system, start=start, times=times, keep=["parameter_readout"])
+    run = saccade.flow(
+        system,
+        start=start,
+        times=times,
+        keep=["parameter_readout"],
+    )
     return rate, reaching_time(run.time, -run.loss.values.ravel(), -(1 + task.plateau) / 2)
 
 
@@ -478,7 +526,13 @@ def law_drifts(activation: str, seed: int) -> tuple[float, float]:
     """
     keep = [f"parameter_{name}" for name in Weights._fields]
     system = AttentionClassifier(teacher_data(), init_scale=0.5, activation=activation)
-    run = saccade.flow(system, t1=30.0, n_times=30, seed=seed, keep=keep)
+    run = saccade.flow(
+        system,
+        t1=30.0,
+        n_times=30,
+        seed=seed,
+        keep=keep,
+    )
     V, hidden, b, Q, K = weights = [run[name].values for name in keep]
     squares = sum(np.sum(part.reshape(len(V), -1) ** 2, axis=1) for part in weights)
     value, readout, attention = (

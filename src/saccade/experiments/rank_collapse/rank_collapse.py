@@ -35,8 +35,10 @@ WINDOW = (1e-3, 2e-2)  # amplitudes between which the rate is fitted
 ONE = 1 - 1e-3  # |cos| of directions that count as equal
 TWO_CLUE = theory.TwoClue(0.9, 0.9, 0.5)
 ANGLES = (1.0, 0.5)  # of two pairs of key coordinates
-DRIVEN, APART = "F ≠ 0", "labels not separated by the mean token"
-PLAIN, FIXED = "plain gradient flow", "keys that do not turn with position"
+DRIVEN = "F ≠ 0"
+APART = "labels not separated by the mean token"
+PLAIN = "plain gradient flow"
+FIXED = "keys that do not turn with position"
 CONSTANT = "constant directions of the outer weights"
 BOTH = "the second pair of F grows too, s₂ t > 2"
 
@@ -74,7 +76,9 @@ def rank_collapse(
     seed: A[int, "seed of the random start"] = 0,
 ) -> str:
     """Does attention open with rank one, at the rate that F predicts?"""
-    teacher, smallest, n = teacher_data(), scales[-1], len(scales)
+    teacher = teacher_data()
+    smallest = scales[-1]
+    n = len(scales)
     clue = LabelledSequences.two_clue(TWO_CLUE.first, TWO_CLUE.second, TWO_CLUE.share)
     # the anchor function's seed was chosen for the gap of its F; the paper embeds in 640 dimensions
     anchor = LabelledSequences.anchor(200, 4)
@@ -130,9 +134,13 @@ def rank_collapse(
     )
 
     # How these depend on the initial scale.
-    s, scale, case = runs[0].drive, np.array(scales), lab.case(*assumed(*runs), data="teacher")
-    logs, waits = np.log(LEVEL / scale), np.array([run.wait for run in runs])
-    residual, gap = np.array([run.ratios[0] for run in runs]), theory.residual_rank_power(s)
+    s = runs[0].drive
+    scale = np.array(scales)
+    case = lab.case(*assumed(*runs), data="teacher")
+    logs = np.log(LEVEL / scale)
+    waits = np.array([run.wait for run in runs])
+    residual = np.array([run.ratios[0] for run in runs])
+    gap = theory.residual_rank_power(s)
     grown = case.but(given=[*case.given, above(BOTH, s[1] / s[0] * logs.min(), 2.0)])
     falls = power(scale, residual)
     grown.near(
@@ -141,7 +149,8 @@ def rank_collapse(
     each = np.diff(waits) / np.diff(logs)
     case.near(stated.OPENING, "wait for each factor e of 1/ε, 1/s₁", each, 1 / s[0], relative=0.01)
     depth, bent = (np.array([run.depth for run in several]) for several in (runs, tanh))
-    fitted, deep = power(scale, depth), theory.plateau_depth_power(relaxation(teacher, seed), s[0])
+    fitted = power(scale, depth)
+    deep = theory.plateau_depth_power(relaxation(teacher, seed), s[0])
     title = "power of ε in the smallest outer gradient"
     case.near(stated.PLATEAU_DEPTH, title, fitted, deep, within=0.03)
     case.but(activation="tanh").erratum(
@@ -184,14 +193,25 @@ def rank_collapse(
     )
     mean = np.repeat(teacher.tokens.mean(axis=1, keepdims=True), 4, axis=1)
     same = LabelledSequences(mean, teacher.label)
-    still = followed(AttentionClassifier(same), seed, ["parameter_query"], until=200, n=20)
+    still = followed(
+        AttentionClassifier(same),
+        seed,
+        ["parameter_query"],
+        until=200,
+        n=20,
+    )
     size = np.linalg.norm(still.parameter_query, axis=(1, 2))
     drive = float(np.linalg.norm(theory.plateau(*same.given)[1], 2))
     case = lab.case(data="equal tokens").breaking(above(DRIVEN, drive, 1e-9))
     case.at_least(
         stated.OPENING, "growth of |W_Q| over 200 units of the plateau", size[-1] / size[0], 2.0
     )
-    system = AttentionClassifier(teacher, init_scale=1e-4, lr_outer=2e-3, lr_attention=2e-3)
+    system = AttentionClassifier(
+        teacher,
+        init_scale=1e-4,
+        lr_outer=2e-3,
+        lr_attention=2e-3,
+    )
     every = list(range(0, 401, 5))
     run = saccade.train(
         system, steps=400, optimiser="adam", save=every, seeds=[seed], keep=["parameter_query"]
@@ -209,14 +229,20 @@ def rank_collapse(
     growth = family(
         [run.time for run in runs], [run.norm for run in runs], [f"ε = {eps:g}" for eps in scales]
     )
-    last, falling = waits[-1], LEVEL * np.exp(-25 * s[0])
+    last = waits[-1]
+    falling = LEVEL * np.exp(-25 * s[0])
     growth += [Line([last - 25, last], [falling, LEVEL], "slope s₁(F)", DASHES, None)]
-    limits: Any = {"log": "y", "xlim": (-20, last + 15), "levels": {LEVEL: "open"}}
+    limits: Any = {
+        "log": "y",
+        "xlim": (-20, last + 15),
+        "levels": {LEVEL: "open"},
+    }
     points = Line(scale, residual, "measured", POINTS, 0)
     slope = power_law(scale, residual, gap, f"slope 1 - s₂/s₁ of F = {gap:.2f}")
     depths = [Line(scale, depth, "linear activation", POINTS), Line(scale, bent, "tanh", POINTS)]
     depths += [power_law(scale, depth, deep, f"slope {deep:.2f}, predicted")]
-    x, y = "initial scale ε", "smallest outer gradient"
+    x = "initial scale ε"
+    y = "smallest outer gradient"
     lab.draw(
         Lines("attention opens at the rate s₁(F)", "t - T*/(ε g₀)", "|W_Q|", growth, **limits),
         Lines("rank left when attention opens", x, "s₂/s₁ of W_Q", [points, slope], "xy"),
@@ -227,7 +253,7 @@ def rank_collapse(
     )
     return (
         f"{lab.yes_or_no(rate, along, rank)}: under gradient flow from small weights, W_Q opens "
-        f"with s₂/s₁ of at most {max(ranks):.2g}; on noisy sequences this falls as ε^{falls:.2f}. "
+        f"with s₂/s₁ of at most {max(ranks):.2g}. On noisy sequences this falls as ε^{falls:.2f}. "
         f"There attention grows at rate {runs[-1].rate:.4f}, and s₁(F) is {s[0]:.4f}. "
         f"With rotary positions s₂/s₁ is {second:.2f} (predicted: {turned.rank_two:.2f})."
     )
@@ -259,7 +285,14 @@ def opened(system: AttentionClassifier, seed: int) -> Opening:
     keep = ["parameter_query", "parameter_key", "outer_gradient"]
     # 60 samples each would do but for the quietest moment: at 1.6 units apart they miss its depth
     # by up to a fifth
-    run = followed(system, seed, keep, opens=opens, until=opens + 10 / s[0], n=200)
+    run = followed(
+        system,
+        seed,
+        keep,
+        opens=opens,
+        until=opens + 10 / s[0],
+        n=200,
+    )
     (Q, K, outer), time = (run[name].values for name in keep), run.time.values
     norm = np.linalg.norm(Q, axis=(1, 2))
     amplitude = np.linalg.norm(u.conj() @ (Q @ columns) + v @ (K @ columns), axis=1) / 2
@@ -289,7 +322,8 @@ def relaxation(data: LabelledSequences, seed: int) -> float:
     factors = theory.rank_one_factors(star, np.random.default_rng(seed))
     flow = AttentionClassifier(data).equations()
     point = Weights(*factors, *np.zeros((2, len(star), len(star))))
-    J, n_outer = jacobian(flow.velocity, point, flow.setting), sum(part.size for part in factors)
+    J = jacobian(flow.velocity, point, flow.setting)
+    n_outer = sum(part.size for part in factors)
     rates = -np.linalg.eigvalsh((J + J.T)[:n_outer, :n_outer] / 2)
     return float(rates[rates > 1e-9].min())
 
@@ -300,7 +334,13 @@ def never_at_rest(data: LabelledSequences, seed: int) -> tuple[float, float, flo
     W_V's top direction and its last one.
     """
     keep = ["outer_gradient", "parameter_query", "parameter_value"]
-    run = followed(AttentionClassifier(data, init_scale=1e-6), seed, keep, until=100, n=200)
+    run = followed(
+        AttentionClassifier(data, init_scale=1e-6),
+        seed,
+        keep,
+        until=100,
+        n=200,
+    )
     is_open = np.linalg.norm(run.parameter_query.values, axis=(1, 2)) >= LEVEL
     inside = (run.time.values > 2) & ~np.logical_or.accumulate(is_open)
     outer = run.outer_gradient.values[inside]

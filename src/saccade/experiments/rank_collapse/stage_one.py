@@ -26,7 +26,12 @@ def teacher_data(noise: float = 0.6) -> LabelledSequences:
     """Noisy sequences whose v and beta* differ (cosine 0.79), with a plateau that is quiet before
     attention opens.
     """
-    return LabelledSequences.noisy_teacher(120, (1.5, 1.0, 0.7, 0.7), noise=noise, seed=1)
+    return LabelledSequences.noisy_teacher(
+        120,
+        (1.5, 1.0, 0.7, 0.7),
+        noise=noise,
+        seed=1,
+    )
 
 
 def cubic_path(
@@ -36,7 +41,12 @@ def cubic_path(
     at the end right to R^-2.
     """
     names = [f"parameter_{name}" for name in Factors._fields]
-    run = saccade.flow(system, times=np.arange(step, tau, step), method="DOP853", keep=names)
+    run = saccade.flow(
+        system,
+        times=np.arange(step, tau, step),
+        method="DOP853",
+        keep=names,
+    )
     factors = Factors(*(run[name].values for name in names))
     E = energy(factors)
     return factors, E, size(factors), factors.clock[-1] + np.cbrt(E[-1]) ** -1
@@ -82,9 +92,17 @@ def followed(
     """
     end = stage_one(system.sequences, seed).end / system.init_scale
     times = saccade.engines.times_around(
-        *{end, end + opens}, until=end + until, n_times=n, closest=near
+        *{end, end + opens},
+        until=end + until,
+        n_times=n,
+        closest=near,
     )
-    run = saccade.flow(system, times=times, seed=seed, keep=keep)
+    run = saccade.flow(
+        system,
+        times=times,
+        seed=seed,
+        keep=keep,
+    )
     return run.assign_coords(time=run.time - end)
 
 

@@ -38,7 +38,8 @@ from saccade.theories import scan_and_snap as theory
 from saccade.theories.condition import at_least, at_most
 from saccade.theories.scan_and_snap.statements import DATA_MODEL, LEMMA_2, LEMMA_18
 
-DRAWS, TEXT = "independent draws", "windows of text"
+DRAWS = "independent draws"
+TEXT = "windows of text"
 DISTANCES = {
     "shares": "shares of tokens",
     "attention": "attention early in training",
@@ -89,17 +90,28 @@ def context_length(
     if sorted(set(lengths)) != list(lengths):
         raise InputError(f"`lengths` must rise; got {lengths}.")
     corpus = saccade.corpus(text, n_vocab=n_vocab)
-    size, longest = len(corpus.train), lengths[-1]
+    size = len(corpus.train)
+    longest = lengths[-1]
     if parts * (longest + 2) > size:
         raise InputError(
             f"the text has {size} tokens, too few for {parts} parts of more than {longest} each."
         )
     names = [token for token in corpus.vocabulary[: queries + 1] if token != UNKNOWN][:queries]
-    classes = corpus.classes(names, window=longest, n_next=n_next, n_tokens=n_tokens)
-    rng, blocks = np.random.default_rng(seed), Pairwise().blocks(classes)
+    classes = corpus.classes(
+        names,
+        window=longest,
+        n_next=n_next,
+        n_tokens=n_tokens,
+    )
+    rng = np.random.default_rng(seed)
+    blocks = Pairwise().blocks(classes)
     early = finite.in_the_limit(EARLY, classes, blocks, RATES)
     ends = [size * part // parts for part in range(parts + 1)]
-    sizes: Any = {"longest": longest, "n_windows": n_windows, "rng": rng}
+    sizes: Any = {
+        "longest": longest,
+        "n_windows": n_windows,
+        "rng": rng,
+    }
     places = [
         finite.drawn_places(corpus, classes, between=between, **sizes) for between in pairwise(ends)
     ]
@@ -126,7 +138,14 @@ def context_length(
                     "exceeded": (gap > bound).mean(axis=2).max(axis=1),
                 }
                 for name, values in found.items():
-                    lab.keep(name, values, "class", length=length, source=source, part=part)
+                    lab.keep(
+                        name,
+                        values,
+                        "class",
+                        length=length,
+                        source=source,
+                        part=part,
+                    )
     record = lab.kept()
     worth = (curves(record, "shares", DRAWS) / curves(record, "shares", TEXT)) ** 2
     powers = {
@@ -158,10 +177,8 @@ def context_length(
             low = -1 if name == "learned" else -0.5
             inside = (values >= low - WITHIN) & (values <= -0.5 + WITHIN)
             given = [*case.given, linear] if (name, source) == ("gradient", TEXT) else case.given
-            named, title = (
-                case.but(given).under(same_answer(inside, of="parts")),
-                f"power of T in the distance to the limit, {what}",
-            )
+            named = case.but(given).under(same_answer(inside, of="parts"))
+            title = f"power of T in the distance to the limit, {what}"
             if name == "learned":
                 named.between(LEMMA_2, title, found_power, low - WITHIN, -0.5 + WITHIN)
             else:
@@ -192,13 +209,16 @@ def context_length(
     for name, what in DISTANCES.items():
         lines = []
         for tone, source in enumerate(powers):
-            of_parts, slope = curves(record, name, source), interval(powers[source][name])
+            of_parts = curves(record, name, source)
+            slope = interval(powers[source][name])
             middle = np.exp(np.log(of_parts).mean(axis=0))
-            label, band = f"{source}: power {slope.mean:.2f}", (of_parts.min(0), of_parts.max(0))
+            label = f"{source}: power {slope.mean:.2f}"
+            band = (of_parts.min(0), of_parts.max(0))
             lines.append(Line(lengths, middle, label, "line", tone, *band))
         root = lines[0].y[0] * np.sqrt(lengths[0] / np.array(lengths))
         lines.append(Line(lengths, root, "power -1/2", DASHES, None))
-        x, y = "T (tokens before the query)", "distance to infinite contexts"
+        x = "T (tokens before the query)"
+        y = "distance to infinite contexts"
         ticks = {float(length): str(length) for length in lengths}
         panels.append(Lines(what, x, y, lines, "xy", ticks=ticks))
     lab.draw(

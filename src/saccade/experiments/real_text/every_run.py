@@ -17,7 +17,8 @@ from saccade.measures.fits import Interval, agreement, interval
 from saccade.theories.statement import Statement
 
 CONFIDENCE = 0.95
-CORRELATION, SHARE = (-1.0, 1.0), (0.0, 1.0)  # what such a score can be
+CORRELATION = (-1.0, 1.0)  # what such a score can be
+SHARE = (0.0, 1.0)
 
 
 def every_run(

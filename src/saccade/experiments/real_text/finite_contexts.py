@@ -38,10 +38,10 @@ from saccade.models.token_blocks import TokenBlocks
 Array = NDArray[np.float64]
 Places = list[NDArray[np.intp]]  # of each class, where the query stands
 _MODEL = Pairwise()
-_LONG, _N_LONG = (
-    10**6,
-    400,
+_LONG = (
+    10**6
 )  # tokens, contexts: the spread is known to a few percent, and equal for all that is compared
+_N_LONG = 400
 
 
 def law_at(corpus: Corpus, classes: SequenceClasses, length: int) -> Array:
@@ -87,7 +87,8 @@ def drawn_places(
 
     Each place once; more than once only if the class has fewer than asked for.
     """
-    own, places = _numbers(corpus, classes)[corpus.train[between[0] : between[1]]], []
+    own = _numbers(corpus, classes)[corpus.train[between[0] : between[1]]]
+    places = []
     for query, following in zip(classes.query, classes.next_token, strict=True):
         found = longest + np.flatnonzero(
             (own[longest:-1] == query) & (own[longest + 1 :] == following)
@@ -105,7 +106,9 @@ def window_counts(
     corpus: Corpus, classes: SequenceClasses, blocks: TokenBlocks, places: Places, length: int
 ) -> Array:
     """Token counts of the `length` tokens before each place."""
-    is_kept, slots, n_vocab = np.any(classes.token_prob, axis=0), blocks.slots, classes.n_vocab
+    is_kept = np.any(classes.token_prob, axis=0)
+    slots = blocks.slots
+    n_vocab = classes.n_vocab
     numbers = _numbers(corpus, classes)
     counts = np.empty((*slots.shape, len(places[0])))
     for n, ends in enumerate(places):
@@ -148,7 +151,8 @@ def share_error(counts: Array, blocks: TokenBlocks) -> Array:
     r"""Of $q - P$ over the spread of one draw, $\sqrt{1 - \sum_l P_l^2}$, by class: exactly
     $T^{-1/2}$ for independent draws, so its inverse square is how many of them would be as near.
     """
-    law, shares = blocks.token_prob, counts / counts.sum(axis=1, keepdims=True)
+    law = blocks.token_prob
+    shares = counts / counts.sum(axis=1, keepdims=True)
     return np.sqrt(_mean_square(shares - law[:, :, None]) / (1 - (law**2).sum(axis=1)))
 
 
@@ -191,7 +195,8 @@ def _context_gradients(parameters: Parameters, counts: Any, blocks: TokenBlocks)
     seen = forward(parameters, counts, _MODEL, blocks)
     wrong = jax.nn.sigmoid(seen.deficit)[..., None]
     error = wrong * (blocks.is_target[:, None, :] - seen.others / seen.others_total[..., None])
-    g, f = jnp.einsum("ksj,krj->ksr", class_decoder(parameters.decoder), error), seen.feature
+    g = jnp.einsum("ksj,krj->ksr", class_decoder(parameters.decoder), error)
+    f = seen.feature
     return f * (g - f * jnp.sum(f * g, axis=1, keepdims=True))
 
 

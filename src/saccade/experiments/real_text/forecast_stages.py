@@ -28,9 +28,12 @@ from saccade.models.transformer import Transformer
 from saccade.models.transformer_config import TransformerConfig
 from saccade.theories.questions import FORECAST_ADAM, FORECAST_STAGES
 
-D_MODEL, INIT_SCALE, CONTEXT = 64, 1e-3, 64
+D_MODEL = 64
+INIT_SCALE = 1e-3
+CONTEXT = 64
 N_WORDS = 64  # rarer words become one token
-STAGE_LR, ADAM_LR = 0.25, 1e-3
+STAGE_LR = 0.25
+ADAM_LR = 1e-3
 N_OBSERVATIONS = 200
 FACTOR = 2.0  # a time was forecast if it is right to within this factor; set before any run
 EVENTS = {
@@ -47,10 +50,20 @@ RATES = {
 
 def stage_forecast(name: str) -> xr.Dataset:
     text = saccade.corpus(name, n_vocab=N_WORDS)
-    model = Embedded(d_model=D_MODEL, d_key=D_MODEL, init_scale=INIT_SCALE, scaled=True)
+    model = Embedded(
+        d_model=D_MODEL,
+        d_key=D_MODEL,
+        init_scale=INIT_SCALE,
+        scaled=True,
+    )
     chain = text.chain(text.n_vocab)
     rates: dict[str, Any] = {"lr_decoder": STAGE_LR, "lr_attention": STAGE_LR}
-    return saccade.forecast(chain, model=model, context=CONTEXT, **rates)
+    return saccade.forecast(
+        chain,
+        model=model,
+        context=CONTEXT,
+        **rates,
+    )
 
 
 def stage_run(name: str, optimiser: str, steps: int, seed: int) -> xr.Dataset:
@@ -121,7 +134,9 @@ def stage_scores(run: xr.Dataset, stages: xr.Dataset) -> dict[str, float]:
     """Of one run: rates over the predicted ones, events in time (1 or 0), the side to which
     attention on the most frequent token first moves visibly, mean over queries, and when.
     """
-    time, loss, query = run.time.values, run.population_loss.values, run.query_norm.values
+    time = run.time.values
+    loss = run.population_loss.values
+    query = run.query_norm.values
     share = stages.frequency.values
     unigram = float(-(share * np.log(share)).sum())
     times = {

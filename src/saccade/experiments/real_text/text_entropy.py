@@ -94,10 +94,18 @@ def text_entropy(
         raise InputError(f"`rates` must rise and name at least two; got {rates!r}.")
     if min(steps) < 6:
         raise InputError(f"`steps` must be at least 6 for each part; got {steps!r}.")
-    chosen, n_words = checked_seeds(seeds), saccade.corpus(text, n_vocab=n_vocab).n_vocab
-    few, deep_words = min(n_windows, 8), min(n_words, 1000)
+    chosen = checked_seeds(seeds)
+    n_words = saccade.corpus(text, n_vocab=n_vocab).n_vocab
+    few = min(n_windows, 8)
+    deep_words = min(n_words, 1000)
     model = TransformerConfig.wikitext(n_words, 1, width)
-    sgd = {"order": "stream", "clip": 0.5, "batch": batch, "context": CONTEXT, "model": model}
+    sgd = {
+        "order": "stream",
+        "clip": 0.5,
+        "batch": batch,
+        "context": CONTEXT,
+        "model": model,
+    }
     adam = {
         "optimiser": "adam",
         "lr": adam_rate,
@@ -105,7 +113,13 @@ def text_entropy(
         "every": evenly(steps[2], 50),
     }
     adam |= {"model": replace(TransformerConfig.wikitext(n_words), dropout=0.2)}
-    deep = {"optimiser": "adam", "lr": 3e-3, "batch": 8, "context": 32, "every": doubling(steps[3])}
+    deep = {
+        "optimiser": "adam",
+        "lr": 3e-3,
+        "batch": 8,
+        "context": 32,
+        "every": doubling(steps[3]),
+    }
     tiny = TransformerConfig(deep_words, 1, positions="learned", **DEEP)
     plans: dict[str, Any] = {
         "rates": (
@@ -114,7 +128,12 @@ def text_entropy(
         ),
         "depths": (
             {"n_layers": (1, 3), "seed": chosen[:2]},
-            sgd | {"lr": 5.0, "lr_mlp": 10.0, "every": evenly(steps[1], 15)},
+            sgd
+            | {
+                "lr": 5.0,
+                "lr_mlp": 10.0,
+                "every": evenly(steps[1], 15),
+            },
         ),
         "return": ({"seed": chosen}, sgd | adam),
         "layers": ({"n_layers": (2, 4, 6), "seed": chosen}, deep | {"model": tiny}),
@@ -128,13 +147,15 @@ def text_entropy(
         for name in ("entropy", "relative_entropy", "valid_loss"):
             kept = runs[part][name]
             lab.keep(f"{part}_{name}", kept.rename({dim: f"{part}_{dim}" for dim in kept.dims}))
-    main, found = [], []
+    main = []
+    found = []
     about: Any = {"ylim": (0, 1.1 * EVEN), "levels": {EVEN: "even attention"}}
     y = "entropy of attention (nats)"
 
     if "rates" in runs:
         entropy = runs["rates"].entropy.isel(layer=0, drop=True)  # lr, seed, time
-        final, level = entropy.isel(time=-1, drop=True), at_equal_path(entropy)
+        final = entropy.isel(time=-1, drop=True)
+        level = at_equal_path(entropy)
         given = [
             at_least("seeds", len(chosen), 3),
             at_least("lowest rate", rates[0], 1),
@@ -169,10 +190,8 @@ def text_entropy(
             )
         ]
         rings = Line(np.repeat(rates, len(chosen)), final.values.ravel(), "seeds", RINGS, 1)
-        lines, names = (
-            [rings, Line(rates, final.mean("seed"), "mean")],
-            map("rate {:g}".format, rates),
-        )
+        lines = [rings, Line(rates, final.mean("seed"), "mean")]
+        names = map("rate {:g}".format, rates)
         curves = family([entropy.time] * len(rates), entropy.mean("seed").values, list(names))
         lab.draw(
             Lines(f"after {steps[0]} updates", "learning rate", y, lines, **about),
@@ -187,10 +206,8 @@ def text_entropy(
         ]
 
     if "depths" in runs:
-        end, case = (
-            runs["depths"].isel(time=-1, layer=0),
-            lab.case(at_least("updates", steps[1], 1500)),
-        )
+        end = runs["depths"].isel(time=-1, layer=0)
+        case = lab.case(at_least("updates", steps[1], 1500))
         spread = (end.entropy / EVEN).values
         main += [
             every_run(
@@ -264,7 +281,8 @@ def text_entropy(
         deepest = spread.isel(n_layers=-1, time=slice(1, None))
         layers = [over_seeds(deepest.sel(layer=i), f"layer {i}", 1 - i / 5) for i in range(6)]
         relative: Any = {"ylim": (0, 1.02), "levels": {SPARSE: "sparse"}}
-        x, ratio = "updates", "entropy / entropy of even attention"
+        x = "updates"
+        ratio = "entropy / entropy of even attention"
         last += [Lines("Adam, 6 layers", x, ratio, layers, "x", **relative)]
         found += [
             f"in {first.sum()} of {len(first)} models of several layers the first is sparse first"
@@ -289,7 +307,11 @@ def trained(
     cells = [dict(zip(axes, cell, strict=True)) for cell in product(*axes.values())]
     jobs = []
     for cell in cells:
-        settings = {"lr_mlp": cell.get("lr"), **training, **cell}
+        settings = {
+            "lr_mlp": cell.get("lr"),
+            **training,
+            **cell,
+        }
         depth = settings.pop("n_layers", 1)
         jobs += [(*place, settings | {"model": replace(training["model"], n_layers=depth)})]
     runs = in_processes(train_one, jobs, on_progress)
@@ -368,5 +390,6 @@ def turning(time: np.ndarray, entropy: np.ndarray) -> tuple[float, float, float]
     """
     smooth = np.convolve(entropy, np.ones(3) / 3, "valid")
     lowest = int(smooth.argmin())
-    fall, rise = entropy[0] - smooth[lowest], smooth[-1] - smooth[lowest]
+    fall = entropy[0] - smooth[lowest]
+    rise = smooth[-1] - smooth[lowest]
     return fall, rise / fall if fall > 0 else np.nan, time[1:-1][lowest]

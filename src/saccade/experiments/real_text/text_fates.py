@@ -91,11 +91,20 @@ def train_one(
     """Gains (time, query, token) in one sample of the text, or with one seed."""
     every = times[model]
     if model == "ordinary":
-        training = ordinary | {"steps": every[-1], "every": every, "seed": repetition}
+        training = ordinary | {
+            "steps": every[-1],
+            "every": every,
+            "seed": repetition,
+        }
         gain = runs.gains_of(runs.transformer_run(text, {}, **training))
     else:
-        n_windows, rates = sample["n_windows"], sample["rates"]
-        windows = text.corpus.windows(text.window, n_windows=n_windows, sample=repetition)
+        n_windows = sample["n_windows"]
+        rates = sample["rates"]
+        windows = text.corpus.windows(
+            text.window,
+            n_windows=n_windows,
+            sample=repetition,
+        )
         residual = model == "query added"
         logits = runs.noise_free_logits(
             windows, text.queries, save=every, residual=residual, **rates
@@ -155,8 +164,10 @@ def text_fates(
     """Do the frequent tokens of a text lose attention first, and win it in the end?"""
     source = Text(text, n_vocab, queries, window)
     rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    groups, given = source.groups, runs.assumptions(source, **rates)
-    theirs, own = sorted({0, early, *steps}), sorted({0, ordinary_early, *ordinary_steps})
+    groups = source.groups
+    given = runs.assumptions(source, **rates)
+    theirs = sorted({0, early, *steps})
+    own = sorted({0, ordinary_early, *ordinary_steps})
     times = {model: own if model == "ordinary" else theirs for model in MODELS}
     found = lab.grid(
         partial(
@@ -194,8 +205,10 @@ def text_fates(
     )
     main = []
     for (model, when, name), uncut in intervals.items():
-        score, place = SCORES[name], places[model, when]
-        gain, is_ordinary = gains[model][place], model == "ordinary"
+        score = SCORES[name]
+        place = places[model, when]
+        gain = gains[model][place]
+        is_ordinary = model == "ordinary"
         repeated, more = REPEATED[is_ordinary]
         ceiling = Ceiling(repeated, score.ceiling(gain, groups), more, score.even)
         measured = cut(uncut, SHARE if score.even else CORRELATION)
@@ -224,11 +237,22 @@ def text_fates(
     for name, score in SCORES.items():
         lines = []
         for tone, model in enumerate(MODELS):
-            x, observed = times[model][1:], gains[model][1:]
+            x = times[model][1:]
+            observed = gains[model][1:]
             values = np.array([score.of(gain, groups) for gain in observed])
             top = np.array([score.ceiling(gain, groups) for gain in observed])
-            low, high = values.min(axis=1), values.max(axis=1)
-            lines.append(Line(x, values.mean(axis=1), model, tone=tone, low=low, high=high))
+            low = values.min(axis=1)
+            high = values.max(axis=1)
+            lines.append(
+                Line(
+                    x,
+                    values.mean(axis=1),
+                    model,
+                    tone=tone,
+                    low=low,
+                    high=high,
+                )
+            )
             lines += [Line(x, end, "", DASHES, tone) for end in (top, 2 * score.even - top)]
         y, ylim = ("share of pairs", SHARE) if score.even else ("rank correlation", CORRELATION)
         panels[name] = Lines(
@@ -255,9 +279,9 @@ def text_fates(
         for numbers in zip(*((centre(each.measured), each.ceilings[0].agreement) for each in main))
     )
     return (
-        f"{lab.yes_or_no(*main)}: in the theorem's own model, trained on {text} without noise, "
-        f"gains of tokens correlate {scores[0]} with their frequency at first and {scores[1]} in "
-        f"the end. Gains in two samples correlate {tops[0]} at first and {tops[1]} in the end. "
-        f"In an ordinary Transformer gain and frequency correlate {scores[2]} and {scores[3]}, "
-        f"gains with two seeds {tops[2]} and {tops[3]}."
+        f"{lab.yes_or_no(*main)}: in the theorem's own model, gains correlate with token "
+        f"frequency {scores[0]} at first and {scores[1]} in the end. On {text}, without noise, "
+        f"gains in two samples correlate {tops[0]} at first and {tops[1]} in the end. In an "
+        f"ordinary Transformer gain and frequency correlate {scores[2]} at first and {scores[3]} "
+        f"in the end. Gains with two seeds correlate {tops[2]} and {tops[3]}."
     )

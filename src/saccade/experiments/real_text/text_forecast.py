@@ -42,8 +42,11 @@ from saccade.theories.scan_and_snap.statements import DECODER_FIRST, FIRST_FORCE
 
 LEAST = 20  # a token is scored if it occurs more often than this before the query
 FORECAST_WINDOWS = 20_000  # that the forecast for batches is made from
-EARLY, LATER = 10, 25  # steps after which the first force and decoder first are scored
-EARLY_BAR, LATER_BAR, ACROSS_BAR = 0.85, 0.95, 0.9
+EARLY = 10  # steps after which the first force and decoder first are scored
+LATER = 25
+EARLY_BAR = 0.85
+LATER_BAR = 0.95
+ACROSS_BAR = 0.9
 HALF = 0.5  # of the correlation of two seeds, and a correlation that a reader would call a forecast
 TRANSFORMER_SCORED = (25, 100, 200)
 LAWS = {
@@ -63,7 +66,13 @@ def one_sample(
     )
     queries = first.frequent_queries[: text.n_queries].tolist()
     counted = windows.counts, windows.query, windows.next_token
-    told = theory.decoder_first(*counted, steps=steps, queries=queries, with_error=False, **rates)
+    told = theory.decoder_first(
+        *counted,
+        steps=steps,
+        queries=queries,
+        with_error=False,
+        **rates,
+    )
     run = runs.noise_free_logits(windows, queries, save=steps, **rates)
     return {
         "run": run,
@@ -105,8 +114,19 @@ def transformer_gains(text: Text, half: int, seed: int, steps: list[int]) -> Arr
         name=f"{whole.name}, half {half}",
         hash=f"{whole.hash}-{half}",
     )
-    training: dict[str, Any] = {"steps": steps[-1], "every": [0, *steps], "batch": 256}
-    run = runs.transformer_run(text, {"n_heads": 4}, read, lr=1e-3, seed=seed, **training)
+    training: dict[str, Any] = {
+        "steps": steps[-1],
+        "every": [0, *steps],
+        "batch": 256,
+    }
+    run = runs.transformer_run(
+        text,
+        {"n_heads": 4},
+        read,
+        lr=1e-3,
+        seed=seed,
+        **training,
+    )
     return runs.gains_of(run)[1:]
 
 
@@ -182,9 +202,12 @@ def text_forecast(
 ) -> str:
     """Do the counts of a text forecast which tokens gain attention?"""
     rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    source, starts = Text(texts[0], n_vocab, queries, window), checked_seeds(seeds)
-    times, later = sorted({*steps, EARLY, LATER}), sorted(batch_steps)
-    observed, firsts = sorted(transformer_steps), checked_seeds(transformer_seeds)
+    source = Text(texts[0], n_vocab, queries, window)
+    starts = checked_seeds(seeds)
+    times = sorted({*steps, EARLY, LATER})
+    later = sorted(batch_steps)
+    observed = sorted(transformer_steps)
+    firsts = checked_seeds(transformer_seeds)
     lab.progress(0)
 
     # forecasts are made first, and then left alone
@@ -225,7 +248,10 @@ def text_forecast(
     gained = np.array([[next(found) for _ in firsts] for _ in range(2)])
     trained = {name: [next(found) for _ in starts] for name in ("SGD", "Adam")}
 
-    main, tables, panels, rare = [], {}, [], {}
+    main = []
+    tables = {}
+    panels = []
+    rare = {}
     for name, several in of_text.items():
         count_of = several[0]["count"]
         score = partial(mean_correlation, members=count_of > LEAST)
@@ -277,7 +303,8 @@ def text_forecast(
         x = np.array(later) * 1.06 ** (tone - 0.5)
         lines += with_intervals(x, scores, f"forecast, batch {batch}", tone)
         lines.append(Line(x, two, f"two seeds, batch {batch}", RINGS, tone))
-        title, case = "rank correlation of forecast and measured gains", lab.case(batch=batch)
+        title = "rank correlation of forecast and measured gains"
+        case = lab.case(batch=batch)
         case = case.under(Ceiling("two seeds", two[-1], "batch"))
         main.append(case.at_least(FORECAST_ORDER, title, scores[-1], HALF))
     frequent = [table([count], of_time, score).mean() for of_time in of_seeds.swapaxes(0, 1)]
@@ -341,17 +368,27 @@ def text_forecast(
     name, law = key = texts[0], "decoder first"
     worst = min(intervals[text, law, "own"].mean for text in texts)
     return (
-        f"{lab.yes_or_no(*main)}: in the theorem's own model, trained without noise, counts order "
-        f"tokens by their gains after {LATER} updates at a rank correlation of {worst:.2f} or more, "
-        f"in-sample; “rare words first” reaches {max(rare[text, law] for text in texts):.2f}. "
-        f"Counts of another sample of {name} reach {elsewhere(tables[key][0]):.2f}, a second run "
-        f"{elsewhere(tables[key][1]):.2f}. With {batches[-1]} windows a batch the correlation is "
-        f"{largest}, for an ordinary Transformer {laws['first force'][-1].mean():.2f} (two seeds: "
-        f"{seeds_agree[-1]:.2f})."
+        f"{lab.yes_or_no(*main)}: in the theorem's own model, counts order tokens by their gains "
+        f"at a rank correlation of {worst:.2f} or more. It is trained without noise for {LATER} "
+        "updates on the counted sample; “rare words first” reaches "
+        f"{max(rare[text, law] for text in texts):.2f}. Counts of another sample of {name} reach "
+        f"{elsewhere(tables[key][0]):.2f}, a second run {elsewhere(tables[key][1]):.2f}. With "
+        f"{batches[-1]} windows a batch the correlation is {largest}. For an ordinary Transformer "
+        f"it is {laws['first force'][-1].mean():.2f} (two seeds: {seeds_agree[-1]:.2f})."
     )
 
 
 def correlations(title: str, lines: Sequence[Line], times: Sequence[int]) -> Lines:
-    y, ticks = "rank correlation with training", {float(time): str(time) for time in times}
+    y = "rank correlation with training"
+    ticks = {float(time): str(time) for time in times}
     levels = {0.0: ""}
-    return Lines(title, "updates", y, lines, "x", ylim=(-1, 1.05), levels=levels, ticks=ticks)
+    return Lines(
+        title,
+        "updates",
+        y,
+        lines,
+        "x",
+        ylim=(-1, 1.05),
+        levels=levels,
+        ticks=ticks,
+    )

@@ -47,17 +47,20 @@ from saccade.theories.scan_and_snap.statements import (
 )
 
 MOMENTUM = 0.9
-SAME, OTHER = 0.9, 0.5  # noise-corrected correlations that a reader would call the same, different
+SAME = 0.9  # noise-corrected correlations that a reader would call the same, different
+OTHER = 0.5
 ALIKE = 0.2  # with the gains without positions; two seeds agree at 0.1 to 0.6
 MATCHED = 0.5**0.5 / 0.02  # embeddings start with a spread of 0.02: then as large as sinusoids
 ENCODINGS: dict[str, dict[str, Any]] = {
     kind: {"positions": kind} for kind in ("none", "sinusoidal", "learned", "rotary", "alibi")
 }
 ENCODINGS["matched sinusoidal"] = {"positions": "sinusoidal", "embedding_scale": MATCHED}
-EARLY_STEPS, EARLY_BAR = 10, 0.85  # as in `text-forecast`
+EARLY_STEPS = 10  # as in `text-forecast`
+EARLY_BAR = 0.85
 N_HEADS = 4  # one would have ALiBi's flattest slope, 1/256 a token
 LR = 3e-3  # of Adam for the Transformer
-ADDED, COUNTED = "scores of token and place add", "the prior is counted"
+ADDED = "scores of token and place add"
+COUNTED = "the prior is counted"
 TOKENS = "100 tokens per query"
 
 
@@ -77,8 +80,17 @@ def optimisers(rates: Mapping[str, float], adam_rates: tuple[float, ...]) -> dic
 def one_optimiser(
     *, optimiser: str, sample: int, text: Text, n_windows: int, steps: int, kinds: dict[str, Any]
 ) -> xr.Dataset:
-    windows = text.corpus.windows(text.window, n_windows=n_windows, sample=sample)
-    logits = runs.noise_free_logits(windows, text.queries, save=[0, steps], **kinds[optimiser])
+    windows = text.corpus.windows(
+        text.window,
+        n_windows=n_windows,
+        sample=sample,
+    )
+    logits = runs.noise_free_logits(
+        windows,
+        text.queries,
+        save=[0, steps],
+        **kinds[optimiser],
+    )
     return xr.Dataset({"gain": runs.gain_array(logits[1] - logits[0], text)})
 
 
@@ -87,14 +99,17 @@ def one_encoding(*, positions: str, seed: int, text: Text, steps: int) -> xr.Dat
     ones, mean over the queries that have distinct tokens.
     """
     changes = ENCODINGS[positions] | {"n_heads": N_HEADS}
-    training = {"steps": steps, "every": [0, steps], "batch": 128, "lr": LR}
+    training = {
+        "steps": steps,
+        "every": [0, steps],
+        "batch": 128,
+        "lr": LR,
+    }
     run = runs.transformer_run(text, changes, seed=seed, **training)
     groups = text.groups
     by_head = run.head_score.transpose("time", "head", "query", "token").values
-    attention, kept = (
-        mean_attention(by_head, groups.frequency).mean(axis=1),
-        np.any(groups.distinct, 1),
-    )
+    attention = mean_attention(by_head, groups.frequency).mean(axis=1)
+    kept = np.any(groups.distinct, 1)
     distinct, common = (
         np.where(member & kept[:, None], attention, 0).sum(axis=2)[:, kept].mean(axis=1)
         for member in (groups.distinct, groups.common)
@@ -123,7 +138,8 @@ def across_seeds(one: fates.Array, other: fates.Array, groups: TokenGroups) -> f
     """Mean score of each seed with all other seeds of another model: the same one shares its start.
     NaN for a single seed.
     """
-    scores, n_seeds = scores_of(one, other, groups), len(one)
+    scores = scores_of(one, other, groups)
+    n_seeds = len(one)
     others = scores[~np.eye(n_seeds, dtype=bool)].reshape(n_seeds, -1)
     return others.mean(axis=1) if n_seeds > 1 else np.full(1, np.nan)
 
@@ -135,7 +151,12 @@ def under_prior(
     (prior, query, token) of counts without a prior, then with each slope.
     """
     of_priors = [
-        text.corpus.windows(text.window, n_windows=n_windows, sample=sample, prior=prior)
+        text.corpus.windows(
+            text.window,
+            n_windows=n_windows,
+            sample=sample,
+            prior=prior,
+        )
         for prior in (None, *slopes)
     ]
     forces = [
@@ -143,7 +164,12 @@ def under_prior(
         for one in of_priors
     ]
     rates: dict[str, Any] = {"lr_decoder": 10.0, "lr_attention": 1.0}
-    gains = runs.noise_free_logits(of_priors[1], text.queries, save=[EARLY_STEPS], **rates)
+    gains = runs.noise_free_logits(
+        of_priors[1],
+        text.queries,
+        save=[EARLY_STEPS],
+        **rates,
+    )
     return gains[-1], np.array(forces)
 
 
@@ -181,10 +207,17 @@ def text_optimisers(
     """Does it depend on the optimiser, or on positions, which tokens of a text gain attention?"""
     source = Text(text, n_vocab, queries, window)
     rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    kinds, starts = optimisers(rates, adam_rates), checked_seeds(seeds)
+    kinds = optimisers(rates, adam_rates)
+    starts = checked_seeds(seeds)
     groups = source.groups
     noise_free = (
-        partial(one_optimiser, text=source, n_windows=n_windows, steps=steps, kinds=kinds),
+        partial(
+            one_optimiser,
+            text=source,
+            n_windows=n_windows,
+            steps=steps,
+            kinds=kinds,
+        ),
         {"optimiser": kinds, "sample": range(samples)},
     )
     ordinary = (
@@ -204,7 +237,9 @@ def text_optimisers(
     top = {kind: fates.gain_agreement(one, groups) for kind, one in gain.items()}
     with_sgd = {kind: noise_corrected(one, gain["SGD"], groups) for kind, one in gain.items()}
     adam = [kind for kind in kinds if kind.startswith("Adam")]
-    lowest, middle, highest = adam[0], adam[len(adam) // 2], adam[-1]
+    lowest = adam[0]
+    middle = adam[len(adam) // 2]
+    highest = adam[-1]
     intervals = simultaneous(
         {kind: with_sgd[kind] for kind in ("momentum", *adam)}
         | {
@@ -219,7 +254,8 @@ def text_optimisers(
         agreed = min(top[kind] for kind in compared)
         return Ceiling("two samples of the text", agreed, limits=limits)
 
-    case, title = lab.case().after_trial_runs, "noise-corrected rank correlation of gains, "
+    case = lab.case().after_trial_runs
+    title = "noise-corrected rank correlation of gains, "
     case.under(ceiling("SGD", "momentum")).at_least(
         MOMENTUM_AS_A_RATE, f"{title}momentum with SGD, {TOKENS}", intervals["momentum"], SAME
     )
@@ -323,13 +359,13 @@ def text_optimisers(
         "rings: agreement of two seeds. Intervals are simultaneous, over samples or seeds.",
     )
     return (
-        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, corrected for that of samples "
-        f"of {text} (1: the same tokens), Adam's gains correlate at most "
-        f"{max(intervals[kind].mean for kind in adam):.2f} with SGD's and those of momentum "
-        f"{intervals['momentum'].mean:.2f}. In an ordinary Transformer gains with learned positions "
-        f"correlate {alike['learned'].mean:.2f} with those without, where two seeds correlate "
-        f"{rings['learned']:.2f}. Counts with ALiBi's bias predict gains in the theorem's own model "
-        f"at {told[0]:.2f}, in-sample; counts without it reach {told[1]:.2f}."
+        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, Adam's gains correlate at "
+        f"most {max(intervals[kind].mean for kind in adam):.2f} with SGD's, and momentum's "
+        f"{intervals['momentum'].mean:.2f}. These correlations are corrected for the noise of "
+        f"samples of {text}, so 1 means the same tokens. In an ordinary Transformer, gains with "
+        f"and without learned positions correlate {alike['learned'].mean:.2f}, where two seeds "
+        f"correlate {rings['learned']:.2f}. Counts with ALiBi's bias predict gains in the "
+        f"theorem's own model at {told[0]:.2f}, in-sample; counts without it reach {told[1]:.2f}."
     )
 
 
@@ -343,4 +379,12 @@ def by_kind(
         tops = [ceilings[kind] for kind in intervals]
         lines.append(Line(places, tops, "two repetitions", RINGS, None))
     ticks = dict(zip(places.tolist(), intervals))
-    return Lines(title, "", y, lines, ylim=(-1, 1.05), ticks=ticks, levels={0.0: ""})
+    return Lines(
+        title,
+        "",
+        y,
+        lines,
+        ylim=(-1, 1.05),
+        ticks=ticks,
+        levels={0.0: ""},
+    )

@@ -39,13 +39,15 @@ class _Cell(NamedTuple):
 def _cells(gain: Array, groups: TokenGroups, matched: bool) -> list[_Cell]:
     """Distinct and common tokens of each query; `matched`: all tokens of each stratum instead."""
     others = ~groups.distinct & (groups.frequency > 0) if matched else groups.common
-    stratum, found = groups.strata if matched else np.zeros_like(groups.own), []
+    stratum = groups.strata if matched else np.zeros_like(groups.own)
+    found = []
     for query, distinct in enumerate(groups.distinct):
         for number in np.unique(stratum[query][distinct]):
             inside = (stratum[query] == number) & (distinct | others[query])
             if (inside & others[query]).any():
                 values = gain[:, query, inside]
-                above, below = values[:, :, None], values[:, None, :]
+                above = values[:, :, None]
+                below = values[:, None, :]
                 found.append(_Cell((above > below) + 0.5 * (above == below), distinct[inside]))
     return found
 

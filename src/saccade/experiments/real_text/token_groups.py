@@ -85,7 +85,8 @@ class Text(NamedTuple):
     @property
     def groups(self) -> TokenGroups:
         """Counted in the `window` tokens before each query, by its `N_NEXT` frequent next tokens."""
-        corpus, queries = self.corpus, self.queries
+        corpus = self.corpus
+        queries = self.queries
         laws = [corpus.context_law(query, window=self.window, n_next=N_NEXT) for query in queries]
         distinct = [law.distinct() for law in laws]
         own = [np.where(mask.any(axis=0), mask.argmax(axis=0), -1) for mask in distinct]

@@ -24,7 +24,11 @@ from saccade.models.transformer_config import TransformerConfig
 from saccade.theories.condition import Condition
 
 Array = NDArray[np.float64]
-ORDINARY = {"d_model": 64, "d_mlp": 256, "positions": "learned"}
+ORDINARY = {
+    "d_model": 64,
+    "d_mlp": 256,
+    "positions": "learned",
+}
 
 
 def noise_free_logits(
@@ -47,7 +51,13 @@ def noise_free_logits(
         lr_decoder=lr_decoder,
         lr_attention=lr_attention,
     )
-    run = saccade.train(system, steps=max(save), save=save, keep=("attention_logits",), **training)
+    run = saccade.train(
+        system,
+        steps=max(save),
+        save=save,
+        keep=("attention_logits",),
+        **training,
+    )
     return run.attention_logits.transpose("time", "query", "token").values
 
 
@@ -58,7 +68,11 @@ def transformer_run(
     learns from every token. `changes` of its config; `corpus`: what it reads instead of the text.
     """
     learned = corpus or text.corpus
-    sizes: dict[str, Any] = {**ORDINARY, **changes, "context": text.window + 1}
+    sizes: dict[str, Any] = {
+        **ORDINARY,
+        **changes,
+        "context": text.window + 1,
+    }
     return train_text(
         learned,
         model=TransformerConfig(learned.n_vocab, **sizes),

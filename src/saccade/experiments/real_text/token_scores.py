@@ -51,11 +51,13 @@ def place_scores(model: Transformer, queries: Sequence[int], window: int) -> Ten
 
 def _by_head(attention: Attention, last: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Queries of the last place and keys of all, turned if positions are rotary."""
-    n_heads, n_places = attention.n_heads, x.shape[1]
+    n_heads = attention.n_heads
+    n_places = x.shape[1]
     query = attention.q_proj(last).unflatten(-1, (n_heads, -1)).transpose(1, 2)
     key = attention.k_proj(x).unflatten(-1, (n_heads, -1)).transpose(1, 2)
     if attention.config.positions == "rotary":
-        cosine, sine = attention.cosine[:n_places], attention.sine[:n_places]
+        cosine = attention.cosine[:n_places]
+        sine = attention.sine[:n_places]
         query = positions.rotated(query, cosine[-1:], sine[-1:])
         key = positions.rotated(key, cosine, sine)
     return query, key

@@ -43,7 +43,9 @@ PICK = "attention on the predicted favourite / on the actual one, smallest"
 # Tokens whose attention differs by less share the first place: attention is nearly flat. Set after
 # a run on Syn-Small, so the same is required of other classes, on which nothing was set.
 TIE = 0.95
-MOMENTUM, SLOW, FAST = 0.9, 0.005, 1.0  # rates with momentum: small, and as published
+MOMENTUM = 0.9  # rates with momentum: small, and as published
+SLOW = 0.005
+FAST = 1.0
 
 
 @experiment("adam", dynamics="A: training, with and without noise", time_unit="updates")
@@ -65,9 +67,12 @@ def adam(
     ),
 ) -> str:
     """Does the rate of Adam decide which distinct tokens win attention, and does theory say which?"""
-    task, other = saccade.SequenceClasses.syn_small(), other_classes()
-    own, others = np.flatnonzero(task.distinct[0]), np.flatnonzero(other.distinct[0])
-    rates, lengths = np.geomspace(0.02, 2.0, n_rates), sorted({PUBLISHED, *updates})
+    task = saccade.SequenceClasses.syn_small()
+    other = other_classes()
+    own = np.flatnonzero(task.distinct[0])
+    others = np.flatnonzero(other.distinct[0])
+    rates = np.geomspace(0.02, 2.0, n_rates)
+    lengths = sorted({PUBLISHED, *updates})
     noisy = sorted(checked_list("lrs", lrs, low=0))
     parts = lab.each(range(4))
 
@@ -86,7 +91,8 @@ def adam(
         (first > 0) != (rates[:, None] > critical),
     )
     next(parts)
-    found, predicted = attention(run, own), limit(task, own, rates, lengths)
+    found = attention(run, own)
+    predicted = limit(task, own, rates, lengths)
     beside = attention(exact(other, rates, [2, *lengths]), others)
     of_classes = {
         "Syn-Small": (found, predicted, case.after_trial_runs),
@@ -98,7 +104,8 @@ def adam(
         main.append(case.but(classes=classes).none(ADAM_LIMIT, ONE_RANK, missed))
         at.but(classes=classes).at_least(ADAM_LIMIT, PICK, hit(seen, said), TIE)
     share = task.token_prob[0, own] / task.token_prob[0, own].sum()
-    entropy, flat = saccade.measures.entropy, np.log(len(own))
+    entropy = saccade.measures.entropy
+    flat = np.log(len(own))
     # a tenth of the most that flattening could add to the entropy
     bound = 0.1 * float(flat - entropy(share))
     title = "entropy among distinct tokens: largest error of theory, nats"
@@ -129,13 +136,19 @@ def adam(
     order = lab.case().in_order(FIG_5, title, ranks)
     rate = 0.1
     expected = int(favoured(limit(task, own, rate, [PUBLISHED])[0]))
-    adam_moves, long = (
-        met("every entry moves equally (Adam)", False),
-        at_least("long contexts", 32, 127),
-    )
+    adam_moves = met("every entry moves equally (Adam)", False)
+    long = at_least("long contexts", 32, 127)
     for name, broken, options in (
         ("SGD", adam_moves, {"optimiser": "sgd"}),
-        ("Adam, 32 tokens", long, {"batch": 128, "context": 32, "seeds": 5}),
+        (
+            "Adam, 32 tokens",
+            long,
+            {
+                "batch": 128,
+                "context": 32,
+                "seeds": 5,
+            },
+        ),
     ):
         seen = attention(exact(task, [rate], [2, PUBLISHED], **options), own)[0, 0]
         control = lab.case(control=name).breaking(broken)
@@ -147,7 +160,8 @@ def adam(
     slow, plain = (from_flow(task, SLOW, mu) for mu in (MOMENTUM, 0.0))
     clock = lab.case(rate="small")
     clock.at_most(MOMENTUM_CLOCK, title, np.abs(slow).max(), 0.02)
-    ratio, times = slow @ plain / (plain @ plain), (1 + MOMENTUM) / (1 - MOMENTUM)
+    ratio = slow @ plain / (plain @ plain)
+    times = (1 + MOMENTUM) / (1 - MOMENTUM)
     error = "error of momentum / error of plain descent at rate η/(1 - μ)"
     clock.near(MOMENTUM_CLOCK, error, ratio, times, relative=0.05)
     fast = lab.case(rate="as published")
@@ -159,8 +173,10 @@ def adam(
     lab.keep("attention", found, "update rate token", about)
     lab.keep("predicted", predicted, "update rate token", "the same by theory")
     lab.keep("rate", rates, "rate", "rate of Adam", "1/step")
-    place, published = np.arange(1, len(own) + 1), lengths.index(PUBLISHED)
-    shares, winners = [Line(place, share, "before training", tone=None)], []
+    place = np.arange(1, len(own) + 1)
+    published = lengths.index(PUBLISHED)
+    shares = [Line(place, share, "before training", tone=None)]
+    winners = []
     for tone, lr in enumerate((0.1, 0.5, 1.0)):
         i = int(np.argmin(np.abs(np.log(rates / lr))))
         one, said = (values[published, i] for values in (found, predicted))
@@ -172,7 +188,9 @@ def adam(
         label = f"{lengths[i]} updates"
         for values, name, style in ((predicted[i], "", LINE), (found[i], label, POINTS)):
             winners.append(Line(rates, favoured(values), name, style, tone))
-    title, x, y = f"attention after {PUBLISHED} updates", "distinct token, rarest first", "share"
+    title = f"attention after {PUBLISHED} updates"
+    x = "distinct token, rarest first"
+    y = "share"
     lab.draw(
         Lines(title, x, y, shares, ylim=(0, None)),
         Lines("the favoured token", "rate (per step)", "rank (1 = rarest)", winners, "x"),
@@ -183,8 +201,8 @@ def adam(
     )
     wrong = sum(int(claim.measured) for claim in main[:2])
     return (
-        f"{lab.yes_or_no(*main, order)}: on Syn-Small with noise Adam favours distinct token number "
-        f"{ranks[0]} of {len(own)} at its lowest rate and number {ranks[-1]} at its highest. Without "
+        f"{lab.yes_or_no(*main, order)}: on Syn-Small with noise, Adam favours distinct token "
+        f"{ranks[0]} of {len(own)} at its lowest rate, {ranks[-1]} at its highest. Without "
         f"noise our theory predicts the favoured token to within one rank in all but {wrong} of "
         f"{found.shape[0] * n_rates * 2} runs."
     )
@@ -195,12 +213,22 @@ def other_classes() -> saccade.SequenceClasses:
     weight = np.ones((2, 30))
     weight[:, 16:] = np.kron(np.eye(2), np.linspace(0.1, 1, 7))
     query = np.array([30, 31])
-    return saccade.SequenceClasses(weight, query=query, n_vocab=34, normalise=True, name="other-2")
+    return saccade.SequenceClasses(
+        weight,
+        query=query,
+        n_vocab=34,
+        normalise=True,
+        name="other-2",
+    )
 
 
 def exact(task: saccade.SequenceClasses, rates: Any, save: list[int], **options: Any) -> xr.Dataset:
     """Training without noise; the mean over seeds where `options` add noise."""
-    usual: dict[str, Any] = {"optimiser": "adam", "batch": math.inf, "context": math.inf}
+    usual: dict[str, Any] = {
+        "optimiser": "adam",
+        "batch": math.inf,
+        "context": math.inf,
+    }
     usual |= {"dtype": "float64", "keep": ["attention", "attention_logits"]}
     run = saccade.train(
         task, steps=save[-1], lr_decoder=rates, lr_attention=rates, save=save, **(usual | options)
@@ -223,7 +251,8 @@ def limit(
 ) -> NDArray:
     """The same by theory, which knows the tokens of class 1 and the number of all others."""
     seen = np.flatnonzero(task.token_prob[0])
-    prob, distinct = task.token_prob[0, seen], np.isin(seen, own)
+    prob = task.token_prob[0, seen]
+    distinct = np.isin(seen, own)
     path = theory.adam_limit(
         prob,
         distinct,
@@ -243,9 +272,25 @@ def from_flow(task: saccade.SequenceClasses, rate: float, momentum: float) -> ND
     steps = max(2, round(20 * (1 - MOMENTUM) / rate))
     lr = rate if momentum else rate / (1 - MOMENTUM)
     time = float(theory.momentum_clock(steps, lr=lr, momentum=momentum))
-    run = exact(task, [lr], [steps], optimiser="sgd", momentum=momentum)
-    flow = saccade.flow(task, t1=time, n_times=2, rtol=1e-11, atol=1e-13)
-    logits = run.attention_logits.isel(rate=0, time=0, query=0).values
+    run = exact(
+        task,
+        [lr],
+        [steps],
+        optimiser="sgd",
+        momentum=momentum,
+    )
+    flow = saccade.flow(
+        task,
+        t1=time,
+        n_times=2,
+        rtol=1e-11,
+        atol=1e-13,
+    )
+    logits = run.attention_logits.isel(
+        rate=0,
+        time=0,
+        query=0,
+    ).values
     flowed = flow.attention_logits.isel(time=-1, query=0).values
     return (logits - flowed) / np.abs(flowed).max()
 

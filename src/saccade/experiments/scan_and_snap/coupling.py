@@ -38,7 +38,8 @@ from saccade.theories.scan_and_snap.statements import PLAIN_COUPLING, THEOREM_1,
 
 MODIFIED: dict[str, Any] = {"n_vocab": 2000, "lr_decoder": 0.5}  # on classes that meet it
 EQUAL: dict[str, Any] = {"n_vocab": 1000, "lr_decoder": 0.1}  # two classes with equal overlaps
-UNEQUAL_VOCAB, STRONG_FEATURE = 400, 0.55
+UNEQUAL_VOCAB = 400
+STRONG_FEATURE = 0.55
 LOOKS = np.array([0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 40])  # in units of t₀' = K ln M/η_Y
 
 
@@ -49,16 +50,21 @@ def coupling(
 ) -> str:
     """Does learning one class push the others down as strongly as Theorem 1 says?"""
     pairs = np.array([[0, 0.145, 0.15], [0.145, 0, 0.155], [0.15, 0.155, 0]])
-    feature, M, at = paired_features(pairs), MODIFIED["n_vocab"], LOOKS
+    feature = paired_features(pairs)
+    M = MODIFIED["n_vocab"]
+    at = LOOKS
 
     # Theorem 1, exactly and up to its terms of order 1/M, for the modified gradient.
     _, weights = looked(feature, at, modified=True, **MODIFIED)
-    off, E = ~np.eye(len(feature), dtype=bool), theory.class_overlap(feature)
-    own, other = np.diagonal(weights, axis1=1, axis2=2), np.where(off, -weights, 0.0)
+    off = ~np.eye(len(feature), dtype=bool)
+    E = theory.class_overlap(feature)
+    own = np.diagonal(weights, axis1=1, axis2=2)
+    other = np.where(off, -weights, 0.0)
     E1 = theory.class_coupling(E)  # E'
     exact = theory.backprop_coefficients(E1, n_vocab=M)
     printed = theory.backprop_coefficients(E1, n_vocab=M, as_printed=True)
-    case, main = lab.case(M=M), []
+    case = lab.case(M=M)
+    main = []
     for title, gap, bound in (
         ("ι_n, largest gap", np.abs(own - exact.own), 1e-10),
         ("β_nn' with its sign fixed, largest gap", np.abs(other - exact.other), 1e-10),
@@ -71,7 +77,14 @@ def coupling(
         ("0.9", "mean β_nn' against E'_nn', sign of E' in the notation", signs, E1, 3 / M),
     ):
         forms: dict[str, Any] = {"printed": mean_other(wrong), "corrected": mean_other(right)}
-        case.erratum(THEOREM_1, title, beta, number=number, within=within, **forms)
+        case.erratum(
+            THEOREM_1,
+            title,
+            beta,
+            number=number,
+            within=within,
+            **forms,
+        )
     conditions = theory.check_assumptions(
         feature / feature.sum(axis=1, keepdims=True),
         np.zeros(len(feature), int),
@@ -81,7 +94,8 @@ def coupling(
         **MODIFIED,
     )
     needed = [one for one in conditions if one.name.startswith(("Assumption 2", "Theorem 1"))]
-    weak, drive = case.but(needed), np.array([theory.class_drive(E, one) for one in other])
+    weak = case.but(needed)
+    drive = np.array([theory.class_drive(E, one) for one in other])
     for statement, title, gap in (
         (THEOREM_1, "ι_n against 1 - E'_nn, largest gap", own - (1 - np.diag(E1))),
         (THEOREM_1, "β_nn' against E'_nn', largest gap", (other - E1)[:, off]),
@@ -91,11 +105,14 @@ def coupling(
     main.append(weak.none(THEOREM_1A, "every drive ξ_n is positive, at all times", ~(drive > 0)))
 
     # Equal overlaps: the modified and the plain gradient side by side.
-    tied, M, letters = tied_features(overlap, 2), EQUAL["n_vocab"], EQUAL | {"n_classes": 2}
+    tied = tied_features(overlap, 2)
+    M = EQUAL["n_vocab"]
+    letters = EQUAL | {"n_classes": 2}
     (steps, ours), (_, theirs) = (looked(tied, at, modified=m, **EQUAL) for m in (False, True))
     plain, modified = (np.array([mean_other(-one) for one in back]) for back in (ours, theirs))
     theorem = float(theory.equal_overlap_coupling(overlap, n_classes=2)[0, 1])
-    case, predicted = lab.case(M=M, overlaps="equal"), plain_beta(steps, overlap, letters)
+    case = lab.case(M=M, overlaps="equal")
+    predicted = plain_beta(steps, overlap, letters)
     title = "β along the modified gradient against E', largest gap"
     main.append(case.at_most(THEOREM_1, title, np.abs(modified - theorem), 3 / M))
     title = "β along the plain gradient against our equations, largest relative gap"
@@ -104,22 +121,37 @@ def coupling(
     share = case.at_most(PLAIN_COUPLING, title, plain / theorem, 0.2)
     for i in sorted({int(np.abs(np.log(at)).argmin()), len(at) - 1}):
         title = "β along the plain gradient: Theorem 1's E' or our equations"
-        forms = {"printed": theorem, "corrected": predicted[i], "within": 0.1 * predicted[i]}
+        forms = {
+            "printed": theorem,
+            "corrected": predicted[i],
+            "within": 0.1 * predicted[i],
+        }
         look = case.but(**{"t/t₀'": float(at[i])})
-        look.erratum(THEOREM_1, title, plain[i], number="0.2", **forms)
+        look.erratum(
+            THEOREM_1,
+            title,
+            plain[i],
+            number="0.2",
+            **forms,
+        )
     # Plain flow: every pair of four unequal classes, and classes that overlap strongly.
     task = unequal_classes(UNEQUAL_VOCAB)
     t, found = coupling_of_flow(task, 1e12, 30)
-    E, pairs, M = overlap_of(task), ~np.eye(task.n_classes, dtype=bool), task.n_vocab
+    E = overlap_of(task)
+    pairs = ~np.eye(task.n_classes, dtype=bool)
+    M = task.n_vocab
     back = theory.plain_coupling(
         t, overlap=E, class_weight=task.class_weight, n_vocab=M, lr_decoder=1.0
     )
-    found, decoder = found[:, pairs], (back.other / back.own[:, :, None])[:, pairs]
-    paper, E = theory.class_coupling(E)[pairs], E[pairs]
+    found = found[:, pairs]
+    decoder = (back.other / back.own[:, :, None])[:, pairs]
+    paper = theory.class_coupling(E)[pairs]
+    E = E[pairs]
     height = np.log(M * t / task.n_classes)
     error = np.abs(found / theory.early_plain_coupling(height[:, None], E, n_vocab=M) - 1)
     early = (t >= 100) & (height * E.max() < np.log(M / 4) / 2)
-    case, title = lab.case(classes="unequal"), "coupling of a pair from the decoder's own equation"
+    case = lab.case(classes="unequal")
+    title = "coupling of a pair from the decoder's own equation"
     gap = np.abs(found / decoder - 1)
     case.at_most(UNEQUAL_COUPLING, f"{title}, largest relative error", gap, 1e-4)
     title = "coupling of a pair from its overlap alone, early: largest relative error"
@@ -135,14 +167,14 @@ def coupling(
     distinct *= np.sqrt(1 - STRONG_FEATURE**2) / np.linalg.norm(distinct)
     prob = np.hstack([np.full((5, 1), STRONG_FEATURE), np.kron(np.eye(5), distinct)])
     strong = SequenceClasses(prob, n_vocab=1000, normalise=True)
-    final, between = float(coupling_of_flow(strong, 1e300, 2)[1][-1, 0, 1]), overlap_of(strong)
-    case, title = lab.case(classes="strong", t=1e300), "coupling at the end / a class's own term"
+    final = float(coupling_of_flow(strong, 1e300, 2)[1][-1, 0, 1])
+    between = overlap_of(strong)
+    case = lab.case(classes="strong", t=1e300)
+    title = "coupling at the end / a class's own term"
     limit = theory.late_plain_coupling(between)[0, 1]
     case.near(UNEQUAL_COUPLING, title, final, limit, relative=0.1)
-    ratio, title = (
-        final / theory.class_coupling(between)[0, 1],
-        "coupling at the end / Theorem 1's E'",
-    )
+    ratio = final / theory.class_coupling(between)[0, 1]
+    title = "coupling at the end / Theorem 1's E'"
     most = case.at_least(UNEQUAL_COUPLING, title, ratio, 1, strict=True)
 
     fine = np.geomspace(at[0], at[-1], 200)
@@ -162,7 +194,9 @@ def coupling(
         rows.append(Line(t, decoder[:, i] / paper[i], tone=tone))
         label = f"overlap {E[i]:.2f}"
         rows.append(Line(t, found[:, i] / paper[i], label, POINTS, tone))
-    x, y, title = "t (steps)", "coupling over Theorem 1's", "unequal classes under plain descent"
+    x = "t (steps)"
+    y = "coupling over Theorem 1's"
+    title = "unequal classes under plain descent"
     lab.draw(
         Lines("equal overlaps", "t/t₀', t₀' = K ln M/η_Y", "coupling β_nn'", equal, "xy"),
         Lines(title, x, y, rows, "x", ylim=(0, None), levels={1.0: "Theorem 1"}),
@@ -186,7 +220,8 @@ def looked(
     """Steps at those multiples of t₀', and what is sent back after them over γ (look, class, class)."""
     rounds = [max(1, round(look * np.log(n_vocab) / lr_decoder)) for look in looks]
     letters: dict[str, Any] = {"n_vocab": n_vocab, "lr_decoder": lr_decoder}
-    draws, steps = in_turn(rounds[-1], len(feature)), len(feature) * np.array(rounds)
+    draws = in_turn(rounds[-1], len(feature))
+    steps = len(feature) * np.array(rounds)
     path = descend(feature, draws, modified=modified, **letters)
     seen = [sent_back(feature, decoder[0]) for step, decoder in enumerate(path) if step in steps]
     height = theory.decoder_height_discrete(rounds[-1], **letters)[rounds]  # h*: γ is exact
@@ -215,7 +250,12 @@ def unequal_classes(n_vocab: int) -> SequenceClasses:
         weight[pair : pair + 2, 1 + pair] = shared
     for n in range(4):
         weight[n, 4 + 3 * n : 7 + 3 * n] = (0.3, 0.5, 0.8)
-    return SequenceClasses(weight, n_vocab=n_vocab, normalise=True, name="unequal-4")
+    return SequenceClasses(
+        weight,
+        n_vocab=n_vocab,
+        normalise=True,
+        name="unequal-4",
+    )
 
 
 def overlap_of(task: SequenceClasses) -> NDArray:
@@ -226,9 +266,16 @@ def coupling_of_flow(task: SequenceClasses, t1: float, n_times: int) -> tuple[ND
     """Times, and β_nn' / ι_n (time, class, class): g_n = Y (e_n - α_n) of the flow's decoder, with
     attention at rest, split over the features.
     """
-    path = saccade.flow(task, t1=t1, lr_attention=1e-12, n_times=n_times, keep=("decoder",))
+    path = saccade.flow(
+        task,
+        t1=t1,
+        lr_attention=1e-12,
+        n_times=n_times,
+        keep=("decoder",),
+    )
     first = np.append(task.next_token, np.setdiff1d(np.arange(task.n_vocab), task.next_token))
-    feature, found = theory.normalised_feature(task.token_prob), []
+    feature = theory.normalised_feature(task.token_prob)
+    found = []
     for decoder in path.decoder.values[1:]:
         weights = sent_back(feature, decoder[:, first])  # class n predicts column n
         found.append(-weights / np.diag(weights)[:, None])

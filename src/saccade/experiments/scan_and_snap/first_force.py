@@ -10,6 +10,7 @@ divided by its length, and the prediction must fail. On text: `text-forecast`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated as A
 
 import numpy as np
@@ -49,31 +50,49 @@ def first_force(
 ) -> str:
     """Can token counts alone predict how attention first moves?"""
     task = classes(n_classes, n_distinct)
-    rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    solver = {"rtol": 1e-10, "atol": 1e-16, "n_times": 2}
+    learner = partial(saccade.models.PairwiseText, lr_decoder=lr_decoder, lr_attention=lr_attention)
+    flow_to = partial(
+        saccade.flow,
+        rtol=1e-10,
+        atol=1e-16,
+        n_times=2,
+    )
     saved = sorted({int(step) for step in np.geomspace(2, steps, 12).round()})
-    main, tokens, early, late = [], [Line([-1, 1], [-1, 1], "equal", DASHES, None)], [], []
+    main = []
+    tokens = [Line([-1, 1], [-1, 1], "equal", DASHES, None)]
+    early = []
+    late = []
     for tone, (context, length) in enumerate(lab.each(CONTEXTS.items())):
-        drawn = Windows.of_classes(task, n_context=length, n_windows=windows, seed=seed)
+        drawn = Windows.of_classes(
+            task,
+            n_context=length,
+            n_windows=windows,
+            seed=seed,
+        )
         counted = (drawn.counts, drawn.query, drawn.next_token, drawn.weight)
-        query, case = int(drawn.query[0]), lab.case(context=context)
+        query = int(drawn.query[0])
+        case = lab.case(context=context)
 
         # The first force and its next order, against the flow.
         force = theory.first_force(*counted)
         clock = theory.first_force_clock(force, lr_decoder=lr_decoder, queries=[query])
-        times, model = SHARES * clock, saccade.models.PairwiseText(drawn, **rates)
-        flow = np.array([end(saccade.flow(model, t1=t, **solver)) for t in times])
-        law, law_next = (
-            np.array(
-                [theory.early_attention_logits(t, force, order=k, **rates)[query] for t in times]
-            )
-            for k in (2, 3)
+        times = SHARES * clock
+        model = learner(drawn)
+        flow = np.array([end(flow_to(model, t1=t)) for t in times])
+        early_logits = partial(
+            theory.early_attention_logits,
+            force=force,
+            lr_decoder=lr_decoder,
+            lr_attention=lr_attention,
         )
-        first, following = apart(law, flow), apart(law_next, flow)
+        law = np.array([early_logits(t, order=2)[query] for t in times])
+        law_next = np.array([early_logits(t, order=3)[query] for t in times])
+        first = apart(law, flow)
+        following = apart(law_next, flow)
         title = "first force against the early flow: relative distance"
         main.append(case.at_most(FIRST_FORCE, title, first[0], 0.01))
-        unscaled = saccade.models.PairwiseText(drawn, normalise=False, **rates)
-        found = end(saccade.flow(unscaled, t1=times[0], **solver))
+        unscaled = learner(drawn, normalise=False)
+        found = end(flow_to(unscaled, t1=times[0]))
         control = case.but([met(UNIT_LENGTH, False)], attention="not divided by its length")
         control.breaking(UNIT_LENGTH).at_most(FIRST_FORCE, title, apart(law[0], found), 0.01)
         title = "relative distance where the predicted error is 10 %"
@@ -85,9 +104,19 @@ def first_force(
         case.near(FIRST_FORCE_CLOCK, title, order, 2, within=0.2)
 
         # Decoder first, against descent.
-        run = saccade.train(model, steps=steps, save=saved, dtype="float64")
+        run = saccade.train(
+            model,
+            steps=steps,
+            save=saved,
+            dtype="float64",
+        )
         told = theory.decoder_first(
-            *counted, steps=saved, queries=[query], dtype=np.float64, **rates
+            *counted,
+            steps=saved,
+            queries=[query],
+            dtype=np.float64,
+            lr_decoder=lr_decoder,
+            lr_attention=lr_attention,
         )
         true = apart(told.attention_logits[:, 0], run.attention_logits.values[:, 0])
         title = "decoder first against descent, while its predicted error is below 5 %"
@@ -99,9 +128,11 @@ def first_force(
 
         lab.keep("flow", flow, "share token", "attention logits in the flow", context=context)
         lab.keep("law", law, "share token", "the same by the first force", context=context)
-        scale, moved = np.abs(flow[0]).max(), told.error > 0
+        scale = np.abs(flow[0]).max()
+        moved = told.error > 0
         shown = np.abs(flow[0]) > 0
-        x, y = law[0][shown] / scale, flow[0][shown] / scale
+        x = law[0][shown] / scale
+        y = flow[0][shown] / scale
         tokens.append(Line(x, y, f"context: {context}", POINTS, tone))
         early.append(Line(SHARES, first, f"first force, {context}", POINTS, tone))
         early.append(Line(SHARES, following, f"with its next order, {context}", DASHES, tone))
@@ -110,7 +141,8 @@ def first_force(
         late.append(Line(step, told.error[moved], f"predicted, {context}", DASHES, tone))
 
     early.append(Line(SHARES, 0.1 * SHARES, "10 % × t / predicted time", tone=None))
-    x, y = "first force (largest logit of the flow = 1)", "logit in the flow"
+    x = "first force (largest logit of the flow = 1)"
+    y = "logit in the flow"
     lab.draw(
         Lines("one point for each token", x, y, tokens),
         Lines("the first force", "t / predicted time of 10 % error", FROM_FLOW, early, "xy"),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 import saccade
 from saccade.engines.randomness import checked_seeds
@@ -36,8 +37,10 @@ from saccade.theories.joma.statements import (
     THEOREM_2,
 )
 
-ONE_QUERY, ORTHONORMAL = "one query", "orthonormal tokens"
-STATIONARY, EXPONENTIAL = "constant gradient", "exponential attention"
+ONE_QUERY = "one query"
+ORTHONORMAL = "orthonormal tokens"
+STATIONARY = "constant gradient"
+EXPONENTIAL = "exponential attention"
 KEPT = "drift of the conserved quantity / change of the logits"
 # Attention, queries, its rate, correlation between embeddings of tokens; what is broken on purpose.
 LAYERS = {
@@ -95,12 +98,14 @@ def joma(
     deep_t1: A[float, "end of the flows of deep models"] = 1e4,
 ) -> str:
     """Do the weights above attention determine where it moves?"""
-    starts, drives = checked_seeds(seeds), np.sort(drives)
+    starts = checked_seeds(seeds)
+    pushes = np.sort(drives)
     trees = {depth: tree(depth, scale) for depth in depths}
     work = lab.each([*LAYERS, "one neuron", *trees, "laws"])
 
     # Theorem 1: attention and the layer above it.
-    main, laws = [], [Line([-2, 3], [-2, 3], "equal", tone=None)]
+    main = []
+    laws = [Line([-2, 3], [-2, 3], "equal", tone=None)]
     for tone, (name, (kind, queries, rate, overlap, broken)) in enumerate(LAYERS.items()):
         next(work)
         rng = np.random.default_rng(seed)
@@ -109,7 +114,8 @@ def joma(
         embedding = rotation + overlap * rotation[:1]  # all share the first one's direction
         layer = JointLayer(kind, counts, target, query, embedding, lr_attention=rate)
         run = saccade.flow(layer, t1=t1, seed=seed)
-        logits, weights = run.logits.values[:, 0], run.weights.values
+        logits = run.logits.values[:, 0]
+        weights = run.weights.values
         given = (met(ONE_QUERY, queries == 1), met(ORTHONORMAL, overlap == 0))
         case = lab.case(*given, attention=name)
         squares = rate * np.sum(weights[-1] ** 2 - weights[0] ** 2, axis=0)
@@ -133,63 +139,79 @@ def joma(
 
     # Theorem 2: one neuron under a constant gradient, and under one that fades.
     next(work)
-    end, grown = theory.blow_up_time(drives[-1]), []
+    end = theory.blow_up_time(pushes[-1])
+    grown = []
     title = "time until the leading weight reaches 3 / predicted time"
     for gradient, fades in {"constant": False, "fading": True}.items():
-        run = saccade.flow(OneNeuron(drives, fades), t1=0.999 * end, n_times=1000)
-        t, weight = run.time.values, run.parameter_weight.values
-        reached = reaching_time(t, weight[:, -1], 3.0) / theory.reach_time(3.0, drives[-1])
+        run = saccade.flow(
+            OneNeuron(pushes, fades),
+            t1=0.999 * end,
+            n_times=1000,
+        )
+        t = run.time.values
+        weight = run.parameter_weight.values
+        reached = reaching_time(t, weight[:, -1], 3.0) / theory.reach_time(3.0, pushes[-1])
         case = lab.case(met(STATIONARY, not fades), gradient=gradient)
         if fades:  # a gradient that fades never takes it there
-            reached, case = np.nan_to_num(reached, nan=np.inf), case.breaking(STATIONARY)
+            reached = np.nan_to_num(reached, nan=np.inf)
+            case = case.breaking(STATIONARY)
         else:
-            erf = theory.linear_weight(t, drives)
-            law = "weights along the flow against the erf law, largest gap"
-            case.at_most(THEOREM_2, law, np.abs(weight - erf)[t / end < 0.99], 1e-5)
-            for i, tone in enumerate(np.linspace(0, 1, len(drives)).tolist()):
+            erf = theory.linear_weight(t, pushes)
+            to_erf = "weights along the flow against the erf law, largest gap"
+            case.at_most(THEOREM_2, to_erf, np.abs(weight - erf)[t / end < 0.99], 1e-5)
+            for i, tone in enumerate(np.linspace(0, 1, len(pushes)).tolist()):
                 grown.append(Line(t[::10] / end, erf[::10, i], "", LINE, tone))
                 grown.append(Line(t[::40] / end, weight[::40, i], "", POINTS, tone))
         case.near(THEOREM_2, title, reached, 1, within=1e-3)
 
     # Fig. 4: the authors' script, 5000 steps of 0.02.
     targets = np.sort(1 + 3 * np.array(DRAWS))
-    v, path = np.full(len(targets), 0.05), []
+    v = np.full(len(targets), 0.05)
+    path = []
     for _ in range(5000):
         path.append(v)
         v = v + 0.02 * (targets - v) * softmax(v**2 / 3)
     entropy = saccade.measures.entropy(np.array([softmax(at**2 / 3) for at in path]))
     lab.keep("entropy", entropy, "step", "entropy of attention in the authors' script", "nats")
     lab.number("entropy once settled", saccade.measures.entropy(softmax(targets**2 / 3)))
-    case, step = lab.case(script="the authors'"), int(entropy.argmin())
-    low, last = entropy[step], entropy[-1]
+    case = lab.case(script="the authors'")
+    step = int(entropy.argmin())
+    low = entropy[step]
+    last = entropy[-1]
     published = case.published
     published.near(FIG_4, "entropy of attention at its minimum, nats", low, 0.942, within=1e-3)
     published.near(FIG_4, "entropy of attention at the end, nats", last, 1.550, within=1e-3)
     published.near(FIG_4, "step of the minimum", step, 669, within=1)
 
     # Two and three layers: which turns first, and which freezes last.
-    deep, ratio, late, over = [], [], [], []
+    deep = []
+    ratio = []
+    late = []
+    over = []
     for depth, model in trees.items():
         next(work)
         run = saccade.flow(model, t1=deep_t1, seeds=starts)
-        t, lines = run.time.values, []
+        t = run.time.values
+        lines = []
         halves, shares = np.empty((2, depth, len(starts)))
-        for layer, start in np.ndindex(depth, len(starts)):
-            attention = run[f"attention_{layer + 1}"].values[start]
+        for level, start in np.ndindex(depth, len(starts)):
+            attention = run[f"attention_{level + 1}"].values[start]
             flat = attention.reshape(len(t), -1)
             gone = np.abs(flat - flat[0]).sum(axis=-1)
-            halves[layer, start] = reaching_time(t, gone, gone[-1] / 2)
+            halves[level, start] = reaching_time(t, gone, gone[-1] / 2)
             moved = np.abs(np.diff(flat, axis=0)).sum(axis=-1)
-            shares[layer, start] = moved[t[1:] > t[-1] / 10].sum() / moved.sum()
+            shares[level, start] = moved[t[1:] > t[-1] / 10].sum() / moved.sum()
             curve = saccade.measures.entropy(attention).reshape(len(t), -1).mean(axis=-1)
-            label = "" if start else f"layer {layer + 1}"
-            lines.append(Line(t[1:], curve[1:] / curve[0], label, DASHES if start else LINE, layer))
+            label = "" if start else f"layer {level + 1}"
+            lines.append(Line(t[1:], curve[1:] / curve[0], label, DASHES if start else LINE, level))
         ratio += (halves[:1] / halves[1:]).ravel().tolist()
         late += shares[0].tolist()
         over += (shares[:1] / shares[1:]).ravel().tolist()
-        title, y = f"model of {depth} layers", "entropy of attention / at the start"
+        title = f"model of {depth} layers"
+        y = "entropy of attention / at the start"
         deep.append(Lines(title, "time", y, lines, "x", ylim=(0, 1.05)))
-    case, first = lab.case(), np.array(ratio) < 1
+    case = lab.case()
+    first = np.array(ratio) < 1
     case.none(LAYER_ORDER, "the lowest layer turns before each one above", ~first)
     title = "share of its movement that the lowest layer makes in the last tenfold of time"
     case.at_most(LAYER_ORDER, title, late, 0.1)
@@ -205,24 +227,30 @@ def joma(
         for kind in ("exp", "softmax")
     }
     for kind, run in flows.items():
-        logits, weights = run.parameter_attention_0.values, run.parameter_neurons_0.values
-        case = lab.case(met(EXPONENTIAL, kind == "exp"), attention=kind, layer=1)
-        case = case if kind == "exp" else case.breaking(EXPONENTIAL)
-        kept = theory.invariant("exp", logits, weights)
-        case.at_most(DEEP_LAW, f"{KEPT}, three layers", drift(logits, kept), 1e-6)
-    sums = []
-    for layer in range(3):
-        logits, weights = (
-            flows["exp"][f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")
+        logits = run.parameter_attention_0.values
+        weights = run.parameter_neurons_0.values
+        case = lab.case(
+            met(EXPONENTIAL, kind == "exp"),
+            attention=kind,
+            layer=1,
         )
-        sums.append(drift(logits.sum(axis=-1), theory.layer_invariant(logits, weights)))
+        case = case if kind == "exp" else case.breaking(EXPONENTIAL)
+        invariant = theory.invariant("exp", logits, weights)
+        case.at_most(DEEP_LAW, f"{KEPT}, three layers", drift(logits, invariant), 1e-6)
+    sums = []
+    for place in range(3):
+        logits = flows["exp"][f"parameter_attention_{place}"].values
+        neurons = flows["exp"][f"parameter_neurons_{place}"].values
+        invariant = theory.layer_invariant(logits, neurons)
+        sums.append(drift(logits.sum(axis=-1), invariant))
     next(work, None)  # all is done
     title = "drift of Σ logits - ½ Σ weights² / change of Σ logits"
     lab.case(layers="1 to 3").at_most(LAYER_LAW, title, sums, 1e-6)
 
     steps = np.arange(1, len(entropy) + 1, 5)
     curve = [Line(steps, entropy[::5], "", LINE, 0)]
-    x, y = "predicted by Theorem 1", "attention logits at the end"
+    x = "predicted by Theorem 1"
+    y = "attention logits at the end"
     lab.draw(
         Lines("logits from the layer above", x, y, laws),
         Lines("constant gradient: the strongest wins", "t / time of blow-up", "weight", grown),
@@ -248,17 +276,20 @@ def joma(
     )
     return (
         f"{lab.yes_or_no(*main)}: in one layer with one query, softmax logits correlate "
-        f"{correlation:.2f} with those predicted from the weights above. In models of several layers "
-        f"the lowest one turned before a layer above it in {first.sum()} of {len(first)} pairs."
+        f"{correlation:.2f} with those predicted from the weights above. In deeper models the "
+        f"lowest layer turned before a layer above it in {first.sum()} of {len(first)} pairs."
     )
 
 
-def contexts(n_queries: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def contexts(
+    n_queries: int, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.int_], NDArray[np.int_]]:
     """Shares of nine tokens in 30 contexts of 40 tokens, classes and queries: three common tokens,
     two distinct ones a class.
     """
     prob = np.hstack([np.ones((3, 3)), np.kron(np.eye(3), [0.5, 1.5])])
-    target, query = np.arange(30) % 3, np.arange(30) % n_queries
+    target = np.arange(30) % 3
+    query = np.arange(30) % n_queries
     shown = np.array([rng.multinomial(40, prob[n] / prob[n].sum()) for n in target]) / 40
     return shown, target, query
 

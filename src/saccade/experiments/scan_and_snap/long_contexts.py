@@ -36,11 +36,14 @@ def long_contexts(
 ) -> str:
     """Does attention approach its limit of infinite contexts as 1/√T?"""
     checked_count("longest", longest, low=shortest + 2)
-    rng, other = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    rng = np.random.default_rng(seed)
+    other = np.random.default_rng([seed, 1])
     prob = 1 / np.arange(1.0, n_tokens + 1)
-    prob, logits = prob / prob.sum(), rng.normal(size=n_tokens)
+    prob = prob / prob.sum()
+    logits = rng.normal(size=n_tokens)
     for exponent in lab.each(range(shortest, longest + 1)):
-        n_context, place = 2**exponent - 1, {"length": 2**exponent}
+        n_context = 2**exponent - 1
+        place = {"length": 2**exponent}
         error, gap = strayed([prob] * draws, prob, logits, n_context, rng)
         bound = theory.frequency_bound(n_context, failure_prob=failure_prob)
         lab.keep("attention_error", error, "draw", "largest over tokens", **place)
@@ -52,9 +55,11 @@ def long_contexts(
         lab.keep("mixed_error", mixed, "draw", "every context has its own distribution", **place)
 
     found = lab.kept()
-    T, error = found.length.values, found.attention_error.mean("draw").values
+    T = found.length.values
+    error = found.attention_error.mean("draw").values
     mixed = found.mixed_error.mean("draw").values
-    case, title = lab.case(), "power of T in the distance of attention from its limit"
+    case = lab.case()
+    title = "power of T in the distance of attention from its limit"
     slope = case.near(
         LEMMA_2,
         title,
@@ -100,7 +105,8 @@ def strayed(
     """A context from each distribution: how far its attention is from the limit for `prob`, and its
     frequencies (context, token).
     """
-    limit, n = theory.limit_attention(prob, logits), len(prob)
+    limit = theory.limit_attention(prob, logits)
+    n = len(prob)
     attention, frequency = np.zeros((2, len(distributions), n))
     for i, distribution in enumerate(distributions):
         context = rng.choice(n, n_context, p=distribution)

@@ -11,8 +11,9 @@ closed forms, the window of the late snap, and the levels of stages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated as A
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -25,12 +26,14 @@ from saccade.experiments.scan_and_snap.scan_then_snap import ONSET, SCALES
 from saccade.experiments.scan_and_snap.snap_growth import (
     LARGE_VOCABULARY,
     ORDER,
+    Growth,
     against_theorem_2,
     class_logits,
     growth_of,
     one_common_token,
 )
 from saccade.lab.case import Case
+from saccade.lab.claim import Claim
 from saccade.lab.experiment import Lab, experiment
 from saccade.measures import fits
 from saccade.measures.fits import Array
@@ -62,6 +65,7 @@ OTHERS = {  # number of classes, overlap, vocabulary
     "past its snap": (7, 0.15, 300),
 }
 STAGES = ("common_suppressed", "winner_emerges", "attention_snapped")
+KEEP = ("attention_logits",)
 LONG = 1e300  # as far as a float reaches
 
 
@@ -89,102 +93,115 @@ def plain_descent(
     """Does attention snap under plain gradient descent?"""
 
     def task_of(feature: float) -> SequenceClasses:
-        shape = {"n_classes": n_classes, "n_distinct": n_distinct, "n_vocab": n_vocab}
-        return one_common_token(common_feature=feature, **shape)
+        return one_common_token(
+            n_classes=n_classes, common_feature=feature, n_distinct=n_distinct, n_vocab=n_vocab
+        )
 
-    weak, sizes = task_of(common_feature), {"n_vocab": n_vocab, "n_classes": n_classes}
-    shape = sizes | {"overlap": common_feature**2}
-    keep = {"keep": ("attention_logits",)}
+    weak = task_of(common_feature)
     stage_tasks = {
         "Syn-Small": SequenceClasses.syn_small(),
         "Syn-Medium": SequenceClasses.syn_medium(1),
         "weak classes": task_of(0.2),
     }
-    rates = [(speed, role) for speed in ("slow", "fast") for role in SCALES]
+    speeds = [(speed, role) for speed in ("slow", "fast") for role in SCALES]
     followed = {
         "weak, slow": (weak, slow, t1),
         "weak, fast": (weak, fast, t1),
         "strong, fast": (task_of(strong_features[0]), fast, LONG),
     }
     cells = [(name, ratio) for name in stage_tasks for ratio in ratios]
-    work = lab.each([*rates, *followed, *OTHERS, *strong_features, *cells])
+    work = lab.each([*speeds, *followed, *OTHERS, *strong_features, *cells])
 
     # Theorem 4 in plain descent, at slow attention (Assumption 1(c) holds) and at fast attention.
-    flows, against = {}, []
-    for (speed, role), _ in zip(rates, work, strict=False):
-        decoder, attention = SCALES[role]
-        rate = (slow if speed == "slow" else 10 * fast) * attention
-        options = {"t1": t1, "n_times": 200, "lr_decoder": decoder, "lr_attention": rate, **keep}
-        run = saccade.flow(weak, method="BDF", **options)
+    flows: dict[tuple[str, str], Growth] = {}
+    against = []
+    for (speed, role), _ in zip(speeds, work, strict=False):
+        lr_decoder, factor = SCALES[role]
+        run = saccade.flow(
+            weak,
+            method="BDF",
+            t1=t1,
+            n_times=200,
+            lr_decoder=lr_decoder,
+            lr_attention=(slow if speed == "slow" else 10 * fast) * factor,
+            keep=KEEP,
+        )
         flows[speed, role] = growth_of(run, weak)
         against.append(bool(against_theorem_2(run, weak)[ORDER]))
-        if (speed, role) == ("slow", "base"):
-            ideal = growth_of(saccade.reduced_flow(weak, **options), weak)
-
-    def case(speed: str, role: str = "base", needs: tuple[str, ...] = FOR_PLAIN) -> Case:
-        return lab.case(*(flows[speed, role].conditions[need] for need in needs), attention=speed)
-
+    run = saccade.reduced_flow(
+        weak,
+        t1=t1,
+        n_times=200,
+        lr_attention=slow,
+        keep=KEEP,
+    )
     lab.case(*(flows["slow", "base"].conditions[need] for need in FOR_ORDER)).none(
         PLAIN_ORDER, f"{ORDER} in every flow", against
     )
-    for speed in ("slow", "fast"):
-        base = flows[speed, "base"]
-        at = int(np.argmin(np.abs(base.t - base.theory.scan_time)))
-        grown, coupled = base.measured[at], base.theory.plain_growth(np.append(0.0, base.t))[1:]
-        one = case(speed) if speed == "slow" else case(speed).breaking(assumed.FAST_DECODER)
-        title = "log growth of the plain flow (B) near t0', from plain descent's coupling"
-        one.near(PLAIN_COUPLING, title, grown, coupled[at], relative=0.05)
-        if speed == "slow":
-            title = "log growth near t0': plain flow (B) / theory's flow (C)"
-            one.near(PLAIN_COUPLING, title, grown / ideal.measured[at], 1, within=0.5)
-    told = base.theory
-    case("fast").between(PLAIN_SNAP, ONSET, base.onset, told.scan_time, told.snap_time)
-    ends = [flows["fast", role] for role in ("slower decoder", "faster decoder")]
-    power = fits.power([0.1, 10], [one.onset for one in ends])
-    title = "(a) a faster decoder snaps earlier: power of η_Y in the onset"
-    case("fast", "slower decoder").near(PLAIN_SNAP, title, power, -1, within=0.05)
-    base = flows["slow", "base"]
-    first = int(np.argmin(np.abs(np.log(base.t / (100 * base.theory.snap_time)))))
-    found, predicted = (
-        np.divide(*base.exponent(growth)[[-2, first]])  # one-sided at the very end
-        for growth in (base.measured, base.predicted)
-    )
-    title = "local exponent at the end / at 100 t0"
-    freezes = case("slow").near(PLAIN_SNAP, title, found, predicted, relative=0.25)
+    freezes = theorem_4_claim(lab, flows, growth_of(run, weak))
 
     # Plain descent's own theory, token by token.
-    paths, falls, errors = {}, {}, []
-    for (name, (task, rate, end)), _ in zip(followed.items(), work, strict=False):
-        options = {"t1": end, "n_times": 120, "lr_decoder": 1.0, "lr_attention": rate}
-        run = paths[name] = saccade.flow(task, **options, **keep)
+    paths = {}
+    falls = {}
+    errors = []
+    for (name, (task, lr_attention, end)), _ in zip(followed.items(), work, strict=False):
+        run = saccade.flow(
+            task,
+            t1=end,
+            n_times=120,
+            lr_attention=lr_attention,
+            keep=KEEP,
+        )
+        paths[name] = run
         occurs = task.token_prob.any(axis=0)
         z = class_logits(run, task, 0)[:, occurs]
-        told = predicted_logits(run.time.values, task, 1.0, rate)[:, 0]
-        falls[name] = -z[1:, 0], -told[1:, 0]
-        errors.append(np.abs(told - z)[1:].max(axis=1) / np.abs(z)[1:].max(axis=1))
+        expected = predicted_logits(run.time.values, task, lr_attention)[:, 0]
+        falls[name] = -z[1:, 0], -expected[1:, 0]
+        errors.append(np.abs(expected - z)[1:].max(axis=1) / np.abs(z)[1:].max(axis=1))
         lab.keep("steps", run.time.values, "sample", "time of each sample", "steps", case=name)
         about = "-z of the common token, plain flow (B)"
         lab.keep("fall", -z[:, 0], "sample", about, case=name)
-        lab.keep("expected_fall", -told[:, 0], "sample", "the same by its theory", case=name)
+        lab.keep("expected_fall", -expected[:, 0], "sample", "the same by its theory", case=name)
     title = "attention logits of plain descent with memory, largest error along the flow"
     together = lab.case(classes="weak and strong")
     together.at_most(PLAIN_MEMORY, title, np.concatenate(errors), 0.02)
 
     # Growth per unit of ln t with fast attention, from 100 t0 on.
-    quickly, slowly = lab.case(attention="fast"), lab.case(attention="slow")
+    quickly = lab.case(attention="fast")
+    slowly = lab.case(attention="slow")
     path = lead(paths["weak, fast"], weak)
-    laws = [(path, law := fast_law(path, weak, fast))]
+    law = fast_law(path, weak, fast)
+    laws = [(path, law)]
     for (K, overlap, M), _ in zip(OTHERS.values(), work, strict=False):
-        its_shape = {"n_classes": K, "n_distinct": n_distinct, "n_vocab": M}
-        task = one_common_token(common_feature=overlap**0.5, **its_shape)
-        run = saccade.flow(task, t1=t1, n_times=120, lr_attention=fast, **keep)
-        laws.append((one := lead(run, task), fast_law(one, task, fast)))
-    heights = [theory.plain_snap_height(f**2, **sizes) for f in strong_features]
+        task = one_common_token(
+            n_classes=K, common_feature=overlap**0.5, n_distinct=n_distinct, n_vocab=M
+        )
+        run = saccade.flow(
+            task,
+            t1=t1,
+            n_times=120,
+            lr_attention=fast,
+            keep=KEEP,
+        )
+        one = lead(run, task)
+        laws.append((one, fast_law(one, task, fast)))
+    heights = [
+        theory.plain_snap_height(feature**2, n_vocab=n_vocab, n_classes=n_classes)
+        for feature in strong_features
+    ]
     for (feature, height), _ in zip(zip(strong_features, heights, strict=True), work, strict=False):
         # To three times the height at which it should snap, and finely: the peak is flat.
-        end, task = float(np.exp(3 * height) * n_classes / n_vocab), task_of(feature)
-        run = saccade.flow(task, t1=end, n_times=300, lr_attention=fast, **keep)
-        laws.append((one := lead(run, task), fast_law(one, task, fast)))
+        end = float(np.exp(3 * height) * n_classes / n_vocab)
+        task = task_of(feature)
+        run = saccade.flow(
+            task,
+            t1=end,
+            n_times=300,
+            lr_attention=fast,
+            keep=KEEP,
+        )
+        one = lead(run, task)
+        laws.append((one, fast_law(one, task, fast)))
     title = "growth per unit of ln t from the theory of fast attention: largest relative error"
     # The slope at the end is one-sided.
     errors = [np.abs(one.rate[one.late] / its_law - 1)[:-1] for one, its_law in laws]
@@ -196,16 +213,30 @@ def plain_descent(
     # Weak overlaps: growth does not freeze by t1.
     ends = {speed: growth_of(paths[f"weak, {speed}"], weak) for speed in ("slow", "fast")}
     end = ends["slow"].t[-1]
-    told = float(theory.slow_plain_growth(end, **shape, lr_decoder=1.0, lr_attention=slow))
+    slow_growth = float(
+        theory.slow_plain_growth(
+            end,
+            n_vocab=n_vocab,
+            n_classes=n_classes,
+            overlap=common_feature**2,
+            lr_decoder=1.0,
+            lr_attention=slow,
+        )
+    )
     title = "log growth with slow attention at the end"
-    slowly.after_trial_runs.near(PLAIN_GROWTH, title, ends["slow"].measured[-1], told, relative=0.2)
+    grown = ends["slow"].measured[-1]
+    slowly.after_trial_runs.near(PLAIN_GROWTH, title, grown, slow_growth, relative=0.2)
     control = quickly.breaking(met("attention is slow", False))
     grown = ends["fast"].measured[-1]
-    control.near(PLAIN_GROWTH, title, grown, told * fast / slow, relative=0.2)
-    t, rate, slowest = path.t, path.rate[path.late], theory.slowest_plain_growth(**shape).rate
+    control.near(PLAIN_GROWTH, title, grown, slow_growth * fast / slow, relative=0.2)
+    rate = path.rate[path.late]
+    slowest = theory.slowest_plain_growth(
+        n_vocab=n_vocab, n_classes=n_classes, overlap=common_feature**2
+    ).rate
     title = "slowest growth per unit of ln t"
     quickly.after_trial_runs.near(PLAIN_GROWTH, title, rate.min(), slowest, relative=0.2)
-    title, again = "growth per unit of ln t picks up again: at the end / at its minimum", rate[-2]
+    title = "growth per unit of ln t picks up again: at the end / at its minimum"
+    again = rate[-2]
     quickly.at_least(PLAIN_GROWTH, title, again / rate.min(), 1.05)
     share = 1 - common_feature**2  # of the fall that eq. 100 has and Theorem 4 leaves out
     corrected = n_classes * share * ends["fast"].predicted
@@ -223,66 +254,41 @@ def plain_descent(
     long = lead(paths["strong, fast"], task)
     occurs = task.token_prob.any(axis=0)
     z = class_logits(paths["strong, fast"], task, 0)[1:, None, occurs]
-    feature = theory.normalised_feature(theory.limit_attention(task.token_prob[:, occurs], z))
-    overlap = np.sum(feature[:, 0] * feature[:, 1], axis=1)
-    found = np.gradient(long.gap, np.log(long.height))[1:-1]
-    after = theory.late_plain_growth_rate(overlap, n_classes=n_classes)
-    off, height = np.abs(found / after[1:-1] - 1), long.height[1:-1] / heights[0]
+    features = theory.normalised_feature(theory.limit_attention(task.token_prob[:, occurs], z))
+    class_overlap = np.sum(features[:, 0] * features[:, 1], axis=1)
+    measured = np.gradient(long.gap, np.log(long.height))[1:-1]
+    after = theory.late_plain_growth_rate(class_overlap, n_classes=n_classes)
+    off = np.abs(measured / after[1:-1] - 1)
+    above = long.height[1:-1] / heights[0]
     title = "growth per unit of ln L after the snap, largest relative error"
-    overlaps.at_most(PLAIN_LATE_SNAP, title, off[height > 3], 0.1)
+    overlaps.at_most(PLAIN_LATE_SNAP, title, off[above > 3], 0.1)
     control = overlaps.but(height="below L_s").breaking(met("plain descent has snapped", False))
     scanned = long.t[1:-1] >= 10 * long.snap_time
-    control.at_most(PLAIN_LATE_SNAP, title, off[scanned & (height < 1)], 0.1)
+    control.at_most(PLAIN_LATE_SNAP, title, off[scanned & (above < 1)], 0.1)
 
-    # The four stages of Fig. 2, in both flows and by the theory of plain descent.
-    found: dict[str, list[Any]] = {"B": [], "C": [], "theory": []}
-    for (name, ratio), _ in zip(cells, work, strict=True):
-        task, options = stage_tasks[name], {"t1": t1, "n_times": 160, "keep": ("attention",)}
-        rates = {"lr_decoder": 1.0, "lr_attention": 1 / ratio}
-        run = saccade.flow(task, **rates, **options)
-        when, occurs = run.time.values, task.token_prob.any(axis=0)
-        told = np.zeros(run.attention.shape)
-        logits = predicted_logits(when, task, **rates)
-        told[..., occurs] = theory.limit_attention(task.token_prob[:, occurs], logits)
-        ideal = saccade.reduced_flow(task, **rates, **options).attention.values
-        for flow, moved in (("B", run.attention.values), ("C", ideal), ("theory", told)):
-            found[flow].append((*stages(when, moved, task), largest_lead(moved, task.distinct)))
-    times = {flow: np.array(rows)[:, :3] for flow, rows in found.items()}
-    leads = {flow: np.array(rows)[:, 3] for flow, rows in found.items()}
-    comes = {flow: np.isfinite(at) for flow, at in times.items()}
-    ordered = {flow: (np.diff(at, axis=-1) >= 0).all(axis=-1) for flow, at in times.items()}
-    quick = np.array([ratio <= 1 for _, ratio in cells])
-    strong_ones = np.array([name != "weak classes" for name, _ in cells])
-    title = "all stages come, in order"
-    one = lab.case(flow="C", overlaps="strong", attention="as fast as the decoder or faster")
-    one.none(FOUR_STAGES, title, ~ordered["C"][quick & strong_ones])
-    one = lab.case(flow="C", overlaps="strong", attention="slower than the decoder")
-    title = "attention freezes by the end"
-    one.none(FOUR_STAGES, title, ~comes["C"][~quick & strong_ones, 2])
-    title = "a winner emerges, at every ratio"
-    lab.case(flow="C", overlaps="weak").none(FOUR_STAGES, title, ~comes["C"][~strong_ones, 1])
-    title, plain = "all stages come, in order, for every task and ratio", lab.case(flow="B")
-    plain.none(FOUR_STAGES, title, ~ordered["B"])
-    title = "plain flow reaches the stages that theory says, and no others"
-    plain.none(PLAIN_MEMORY, title, comes["B"] != comes["theory"])
-    forgets = met("the decoder remembers older features", False)
-    control = lab.case(flow="B", theory="flow (C)").breaking(forgets)
-    control.none(PLAIN_MEMORY, title, comes["B"] != comes["C"])
-    title = "largest lead of the top distinct token: error of theory, relative"
-    plain.at_most(PLAIN_MEMORY, title, np.abs(leads["B"] / leads["theory"] - 1), 0.02)
+    leads = leads_of_stages(lab, stage_tasks, ratios, t1, work)
 
     lines = [
-        Line(t, ends["fast"].printed, "Theorem 4, printed", DOTS, None),
-        Line(t, corrected, "Theorem 4, corrected", DASHES, 3),
-        Line(t, should_fall, "theory of plain descent", tone=0),
-        Line(t[::5], fell[::5], "plain flow (B), fast attention", POINTS, 0),
+        Line(path.t, ends["fast"].printed, "Theorem 4, printed", DOTS, None),
+        Line(path.t, corrected, "Theorem 4, corrected", DASHES, 3),
+        Line(path.t, should_fall, "theory of plain descent", tone=0),
+        Line(path.t[::5], fell[::5], "plain flow (B), fast attention", POINTS, 0),
     ]
-    title, y = "Theorem 4 and plain descent", "fall of the common token, -z"
-    fall_panel = Lines(title, "t (steps)", y, lines, "xy", xlim=(1, None), ylim=(1e-6, 30))
+    title = "Theorem 4 and plain descent"
+    y = "fall of the common token, -z"
+    fall_panel = Lines(
+        title,
+        "t (steps)",
+        y,
+        lines,
+        "xy",
+        xlim=(1, None),
+        ylim=(1e-6, 30),
+    )
     lines = [
-        Line(t, np.gradient(corrected, np.log(t)), "Theorem 4, corrected", DASHES, 3),
-        Line(t[path.late], law, "theory of fast attention", tone=0),
-        Line(t[::4], path.rate[::4], "plain flow (B), fast attention", POINTS, 0),
+        Line(path.t, np.gradient(corrected, np.log(path.t)), "Theorem 4, corrected", DASHES, 3),
+        Line(path.t[path.late], law, "theory of fast attention", tone=0),
+        Line(path.t[::4], path.rate[::4], "plain flow (B), fast attention", POINTS, 0),
     ]
     lab.draw(
         fall_panel,
@@ -301,15 +307,18 @@ def plain_descent(
         "which is on the lines of its own theory. Panel 2: growth per unit of ln t. In Theorem 4 "
         "it keeps falling; in plain descent it passes a minimum and rises again.",
     )
-    dense, snapped = strong[0], long.height > heights[0]
-    fine, coarse = dense.height > 3, long.height > dense.height[-1]
+    dense = strong[0]
+    snapped = long.height > heights[0]
+    fine = dense.height > 3
+    coarse = long.height > dense.height[-1]
     lines = [
         Line(dense.height[fine][::5], dense.rate[fine][::5], "plain flow (B)", POINTS, 0),
         Line(long.height[coarse], long.rate[coarse], "", POINTS, 0),
         Line(dense.height[dense.late], laws[-len(heights)][1], "theory of fast attention", tone=1),
         Line(long.height[snapped], (after / long.height)[snapped], "after the snap", DASHES, 0),
     ]
-    x, marks = "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷", {heights[0]: "ln(M/K)/ρ"}
+    x = "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷"
+    marks = {heights[0]: "ln(M/K)/ρ"}
     title = "strong overlap: it snaps in the end"
     winners = []
     for tone, name in enumerate(stage_tasks):
@@ -318,7 +327,8 @@ def plain_descent(
             winners.append(Line(ratios, leads[flow][here], f"{name} ({flow})", style, tone))
         label = "" if tone else "theory of (B)"
         winners.append(Line(ratios, leads["theory"][here], label, tone=tone))
-    y, room = "share of the top token / at the start", 3 * max(map(max, leads.values()))
+    y = "share of the top token / at the start"
+    room = 3 * max(map(max, leads.values()))
     lab.draw(
         Lines(title, x, "growth per unit of ln t", lines, "xy", marks=marks),
         Lines(
@@ -335,25 +345,134 @@ def plain_descent(
         "token, on three tasks at five ratios of the rates. Above the dotted line it is a winner.",
     )
     return (
-        f"{lab.yes_or_no(freezes, snaps)}: with weak overlaps and fast attention growth per unit "
-        f"of ln t was {again / rate.min():.2g} times its minimum at t = {t1:g}. The common token "
-        f"fell {fell[-1] / corrected[-1]:.2g} times as far as the corrected Theorem 4 says. With "
-        f"strong overlaps growth slowed for good at {turns[0]:.2f} times the predicted height of "
-        "the decoder."
+        f"{lab.yes_or_no(freezes, snaps)}: with strong overlaps, growth slows for good at "
+        f"{turns[0]:.2f} times the predicted height of the decoder. With weak overlaps and fast "
+        f"attention, growth per unit of ln t is {again / rate.min():.2g} times its minimum at t = "
+        f"{t1:g}. There the common token has fallen {fell[-1] / corrected[-1]:.2g} times as far "
+        "as the corrected Theorem 4 says."
     )
 
 
-def predicted_logits(
-    t: Array, task: SequenceClasses, lr_decoder: float, lr_attention: float
-) -> Array:
-    """By the theory of plain descent (time, class, token that occurs)."""
+def theorem_4_claim(lab: Lab, flows: dict[tuple[str, str], Growth], ideal: Growth) -> Claim:
+    """Theorem 4 in plain descent; the claim returned says that growth freezes as it predicts."""
+
+    def case(speed: str, role: str = "base") -> Case:
+        growth = flows[speed, role]
+        return lab.case(*(growth.conditions[need] for need in FOR_PLAIN), attention=speed)
+
+    for speed in ("slow", "fast"):
+        base = flows[speed, "base"]
+        at = int(np.argmin(np.abs(base.t - base.theory.scan_time)))
+        grown = base.measured[at]
+        coupled = base.theory.plain_growth(np.append(0.0, base.t))[1:]
+        one = case(speed) if speed == "slow" else case(speed).breaking(assumed.FAST_DECODER)
+        title = "log growth of the plain flow (B) near t0', from plain descent's coupling"
+        one.near(PLAIN_COUPLING, title, grown, coupled[at], relative=0.05)
+        if speed == "slow":
+            title = "log growth near t0': plain flow (B) / theory's flow (C)"
+            one.near(PLAIN_COUPLING, title, grown / ideal.measured[at], 1, within=0.5)
+    scan_time = base.theory.scan_time
+    case("fast").between(PLAIN_SNAP, ONSET, base.onset, scan_time, base.theory.snap_time)
+    ends = [flows["fast", role] for role in ("slower decoder", "faster decoder")]
+    power = fits.power([0.1, 10], [one.onset for one in ends])
+    title = "(a) a faster decoder snaps earlier: power of η_Y in the onset"
+    case("fast", "slower decoder").near(PLAIN_SNAP, title, power, -1, within=0.05)
+    base = flows["slow", "base"]
+    first = int(np.argmin(np.abs(np.log(base.t / (100 * base.theory.snap_time)))))
+    found, predicted = (
+        np.divide(*base.exponent(growth)[[-2, first]])  # one-sided at the very end
+        for growth in (base.measured, base.predicted)
+    )
+    title = "local exponent at the end / at 100 t0"
+    return case("slow").near(PLAIN_SNAP, title, found, predicted, relative=0.25)
+
+
+def leads_of_stages(
+    lab: Lab,
+    tasks: dict[str, SequenceClasses],
+    ratios: tuple[float, ...],
+    t1: float,
+    work: Iterator[object],
+) -> dict[str, Array]:
+    """The largest lead of a distinct token, by flow, over tasks and ratios; and the claims on the
+    four stages of Fig. 2, in both flows and by the theory of plain descent.
+    """
+    cells = [(name, ratio) for name in tasks for ratio in ratios]
+    times: dict[str, list[list[float]]] = {
+        "B": [],
+        "C": [],
+        "theory": [],
+    }
+    largest: dict[str, list[float]] = {flow: [] for flow in times}
+    for (name, ratio), _ in zip(cells, work, strict=True):
+        task = tasks[name]
+        run = saccade.flow(
+            task,
+            t1=t1,
+            n_times=160,
+            lr_attention=1 / ratio,
+            keep=("attention",),
+        )
+        when = run.time.values
+        occurs = task.token_prob.any(axis=0)
+        expected = np.zeros(run.attention.shape)
+        logits = predicted_logits(when, task, 1 / ratio)
+        expected[..., occurs] = theory.limit_attention(task.token_prob[:, occurs], logits)
+        ideal = saccade.reduced_flow(
+            task, t1=t1, n_times=160, lr_attention=1 / ratio, keep=("attention",)
+        )
+        moved = {
+            "B": run.attention.values,
+            "C": ideal.attention.values,
+            "theory": expected,
+        }
+        for flow, attention in moved.items():
+            times[flow].append(stages(when, attention, task))
+            largest[flow].append(largest_lead(attention, task.distinct))
+    leads = {flow: np.array(found) for flow, found in largest.items()}
+    begins = {flow: np.array(found) for flow, found in times.items()}
+    comes = {flow: np.isfinite(at) for flow, at in begins.items()}
+    ordered = {flow: np.diff(at, axis=-1).min(axis=-1) >= 0 for flow, at in begins.items()}
+    quick = np.array([ratio <= 1 for _, ratio in cells])
+    strong_ones = np.array([name != "weak classes" for name, _ in cells])
+    title = "all stages come, in order"
+    one = lab.case(
+        flow="C",
+        overlaps="strong",
+        attention="as fast as the decoder or faster",
+    )
+    one.none(FOUR_STAGES, title, ~ordered["C"][quick & strong_ones])
+    one = lab.case(
+        flow="C",
+        overlaps="strong",
+        attention="slower than the decoder",
+    )
+    title = "attention freezes by the end"
+    one.none(FOUR_STAGES, title, ~comes["C"][~quick & strong_ones, 2])
+    title = "a winner emerges, at every ratio"
+    lab.case(flow="C", overlaps="weak").none(FOUR_STAGES, title, ~comes["C"][~strong_ones, 1])
+    title = "all stages come, in order, for every task and ratio"
+    plain = lab.case(flow="B")
+    plain.none(FOUR_STAGES, title, ~ordered["B"])
+    title = "plain flow reaches the stages that theory says, and no others"
+    plain.none(PLAIN_MEMORY, title, comes["B"] != comes["theory"])
+    forgets = met("the decoder remembers older features", False)
+    control = lab.case(flow="B", theory="flow (C)").breaking(forgets)
+    control.none(PLAIN_MEMORY, title, comes["B"] != comes["C"])
+    title = "largest lead of the top distinct token: error of theory, relative"
+    plain.at_most(PLAIN_MEMORY, title, np.abs(leads["B"] / leads["theory"] - 1), 0.02)
+    return leads
+
+
+def predicted_logits(t: Array, task: SequenceClasses, lr_attention: float) -> Array:
+    """By the theory of plain descent (time, class, token that occurs); the decoder's rate is 1."""
     return theory.plain_attention_logits(
         t,
         token_prob=task.token_prob[:, task.token_prob.any(axis=0)],
         query=task.query,
         class_weight=task.class_weight,
         n_vocab=task.n_vocab,
-        lr_decoder=lr_decoder,
+        lr_decoder=1.0,
         lr_attention=lr_attention,
     )
 
@@ -379,18 +498,24 @@ class Lead(NamedTuple):
     @property
     def last_peak(self) -> float:
         """Height of the last maximum of growth after 10 t0, beyond that of the scan; NaN if none."""
-        rate, height = self.rate, self.height
+        rate = self.rate
+        height = self.height
         past = self.t[1:-1] >= 10 * self.snap_time
         peaks = np.flatnonzero(past & (rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:])) + 1
         return float(height[peaks[-1]]) if len(peaks) else np.nan
 
 
 def lead(run: xr.Dataset, task: SequenceClasses) -> Lead:
-    sizes = {"n_vocab": task.n_vocab, "n_classes": task.n_classes}
-    t, z = run.time.values[1:], class_logits(run, task, 0)[1:]
+    t = run.time.values[1:]
+    z = class_logits(run, task, 0)[1:]
     gap = z[:, np.flatnonzero(task.distinct[0])[-1]] - z[:, np.flatnonzero(task.common)[0]]
     height = np.log(task.n_vocab * t / task.n_classes)
-    return Lead(t, height, gap, theory.snap_time(**sizes, lr_decoder=1.0))
+    snap_time = theory.snap_time(
+        n_vocab=task.n_vocab,
+        n_classes=task.n_classes,
+        lr_decoder=1.0,
+    )
+    return Lead(t, height, gap, snap_time)
 
 
 def fast_law(path: Lead, task: SequenceClasses, lr_attention: float) -> Array:

@@ -38,14 +38,14 @@ from saccade.theories.scan_and_snap.statements import (
 )
 
 # Tokens: common everywhere; common, near in class 1; distinct of class 1, nearest first.
-EVERYWHERE, PLACED, OWN = 0, 1, slice(3, 8)
+EVERYWHERE = 0
+PLACED = 1
+OWN = slice(3, 8)
 N_DISTANCES = 8
 APART = 2  # places between the distinct tokens of class 1 and those of class 2
-LEFT_ALIKE, COUNTED, NO_POSITIONS = (
-    "the prior leaves classes alike",
-    "the prior is counted",
-    "no positions",
-)
+LEFT_ALIKE = "the prior leaves classes alike"
+COUNTED = "the prior is counted"
+NO_POSITIONS = "no positions"
 SLOPES = (0.0, 0.1, 0.15, 0.2, 0.25, 0.29, 0.31, 0.35, 0.5, 0.75)
 SLOW = 0.01  # attention rate so low that only the decoder sets the pace
 EARLY = 0.01  # of the time of fastest attention: velocities are still those of the start
@@ -74,12 +74,21 @@ def positional_prior(
     apart = placed_classes(steps_up, APART)
     steepest = slopes[-1]
     n_tokens = joint.shape[-1]
-    clock: dict[str, Any] = {"n_vocab": n_vocab, "n_classes": 2, "lr_decoder": 1.0}
+    clock: dict[str, Any] = {
+        "n_vocab": n_vocab,
+        "n_classes": 2,
+        "lr_decoder": 1.0,
+    }
     peak = theory.speed_peak(**clock).time
     effective = np.array([theory.effective_prob(joint, prior(slope)) for slope in slopes])
 
     def placed(joint: Array, slope: float, until: float = t1, **rates: float) -> Any:
-        system = PlacedPairwise(joint, prior(slope), n_vocab=n_vocab, **rates)
+        system = PlacedPairwise(
+            joint,
+            prior(slope),
+            n_vocab=n_vocab,
+            **rates,
+        )
         return partial(saccade.flow, system, t1=until)
 
     plan: dict[Any, Any] = {}
@@ -89,7 +98,12 @@ def positional_prior(
         plan["placed", slope] = placed(joint, slope)
         plan["effective", slope] = partial(saccade.flow, task, t1=t1)
         plan["slow B", slope] = placed(joint, slope, slow_t1, lr_attention=SLOW)
-        plan["slow C", slope] = partial(saccade.reduced_flow, task, t1=slow_t1, lr_attention=SLOW)
+        plan["slow C", slope] = partial(
+            saccade.reduced_flow,
+            task,
+            t1=slow_t1,
+            lr_attention=SLOW,
+        )
     for ratio in ratios:
         plan["ratio", ratio] = placed(joint, steepest, lr_attention=1 / ratio)
     plan["apart"] = placed(apart, steepest, lr_attention=1 / min(ratios))
@@ -112,7 +126,11 @@ def positional_prior(
 
     # Who gains, at every slope and, at the steepest, at every ratio of the rates.
     ended = np.array([runs["ratio", ratio].attention_logits.values[-1] for ratio in ratios])
-    at_ratios = lab.case(flow="B", slope="the steepest", ratios="all")
+    at_ratios = lab.case(
+        flow="B",
+        slope="the steepest",
+        ratios="all",
+    )
     for case, z, frequency in (
         (in_b, late, effective[:, 0]),
         (at_ratios, ended, effective[-1, 0]),
@@ -234,11 +252,11 @@ def positional_prior(
         "changes it in the plain flow (B) through the overlap of classes.",
     )
     return (
-        f"{lab.yes_or_no(*main)}: in the plain flow distinct tokens gain in the order of "
-        f"frequency × prior, with {main[1].measured:.0f} exceptions at {len(slopes)} slopes. The "
-        f"predicted slope of reversal is {crossing:.2g} per token; {turned.sum()} slopes disagree. "
-        f"Attention with positions and attention with the theory's effective frequencies differ by "
-        f"{gap:.0e} in any logit."
+        f"{lab.yes_or_no(*main)}: in the plain flow, distinct tokens gain in the order of "
+        f"frequency × prior, with {main[1].measured:.0f} exceptions. The predicted slope of "
+        f"reversal is {crossing:.2g} per token, and {turned.sum()} slopes of {len(slopes)} "
+        "disagree. Attention with positions and attention with the theory's effective "
+        f"frequencies differ by {gap:.0e} in any logit."
     )
 
 

@@ -8,6 +8,7 @@ over widths d. Expect the same flow to 1e-10, and a distance that shrinks as d^-
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated as A
 from typing import Any, NamedTuple
 
@@ -43,7 +44,13 @@ class WithGram(System):
     embedded attention c is c.S.c.
     """
 
-    solver = Solver(t1=1e4, n_times=60, rtol=1e-8, atol=1e-11, most_for_lsoda=4000)
+    solver = Solver(
+        t1=1e4,
+        n_times=60,
+        rtol=1e-8,
+        atol=1e-11,
+        most_for_lsoda=4000,
+    )
     seeds = None
     loss_unit = "nats"
 
@@ -58,7 +65,8 @@ class WithGram(System):
         return pairwise_loss(*parameters, self.task)
 
     def velocity(self, parameters: GramWeights) -> GramWeights:
-        slope, gram = jax.grad(self.loss)(parameters), parameters.gram
+        slope = jax.grad(self.loss)(parameters)
+        gram = parameters.gram
         decoder_dot = -gram @ slope.decoder @ gram
         logits_dot = -self.lr_attention * gram @ slope.attention_logits @ gram
         return GramWeights(decoder_dot, logits_dot, jnp.zeros_like(gram))
@@ -92,13 +100,20 @@ def reparameterisation(
     work = lab.each(["Y, Z", *embedded, *cells])
 
     # Orthonormal embeddings: the flow of Y and Z, unless W_K moves.
-    options = {"t1": t1, "n_times": 60, "rtol": 1e-12, "atol": 1e-14}
+    precise = partial(
+        saccade.flow,
+        t1=t1,
+        n_times=60,
+        rtol=1e-12,
+        atol=1e-14,
+    )
     next(work)
-    pairwise = saccade.flow(task, lr_attention=lr_attention, **options)
-    t, logits = pairwise.time.values, {"Y, Z": pairwise.attention_logits.values[:, 0]}
+    pairwise = precise(task, lr_attention=lr_attention)
+    t = pairwise.time.values
+    logits = {"Y, Z": pairwise.attention_logits.values[:, 0]}
     for moves, system in embedded.items():
         next(work)
-        logits[moves] = saccade.flow(system, **options).attention_logits.values[:, 0]
+        logits[moves] = precise(system).attention_logits.values[:, 0]
     for moves, path in logits.items():
         about = "attention logits of the query in the flow"
         lab.keep("attention_logits", path, "sample token", about, moves=moves)
@@ -112,19 +127,21 @@ def reparameterisation(
     factored.at_least(QUERY_KEY_TERMS, title, ends[1] / ends[0], 1, strict=True)
 
     # Random embeddings of finite width.
-    system, occurs = WithGram(task, lr_attention), task.token_prob.any(axis=0)
-    exact = saccade.flow(system, t1=t1).row.values[-1]
+    with_gram = WithGram(task, lr_attention)
+    occurs = task.token_prob.any(axis=0)
+    exact = saccade.flow(with_gram, t1=t1).row.values[-1]
     distance = np.empty((len(widths), draws))
     for place, (width, seed) in zip(np.ndindex(*distance.shape), work, strict=True):
         drawn = np.random.default_rng([seed, width]).standard_normal((task.n_vocab, width))
         embedding = drawn / np.sqrt(width)
-        start = system.start(np.random.default_rng(0))._replace(gram=embedding @ embedding.T)
-        row = saccade.flow(system, t1=t1, start=start).row.values[-1]
+        start = with_gram.start(np.random.default_rng(0))._replace(gram=embedding @ embedding.T)
+        row = saccade.flow(with_gram, t1=t1, start=start).row.values[-1]
         # A common shift of the logits of all tokens changes nothing: softmax does not see it.
         gap = (row - exact)[occurs]
         distance[place] = np.abs(gap - gap.mean()).max() / np.abs(exact[occurs]).max()
     lab.keep("distance", distance, "width seed", "largest difference of logits at the end")
-    mean, random = distance.mean(axis=1), lab.case(embeddings="random")
+    mean = distance.mean(axis=1)
+    random = lab.case(embeddings="random")
     power = fits.power(widths, mean)
     title = "power of the width in the distance from the pairwise flow"
     random.near(FINITE_WIDTH, title, power, -0.5, within=0.1)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated as A
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +73,7 @@ SCALES = {  # factors of both rates
     "both rates up": (10, 10),
     "both rates down": (1 / 10, 1 / 10),
 }
-OTHERS = {  # small enough overlaps to meet Assumption 2
+OTHERS: dict[str, dict[str, Any]] = {  # small enough overlaps to meet Assumption 2
     "M = 100": {"n_vocab": 100},
     "M = 10000": {"n_vocab": 10_000},
     "K = 2": {"n_classes": 2, "common_feature": 0.3},
@@ -105,15 +107,16 @@ def scan_then_snap(
     n_times: A[int, "samples of each flow, log-spaced"] = 200,
 ) -> str:
     """Does attention scan, then snap, in the theory's own flow?"""
-    built_in = {
-        "n_classes": n_classes,
-        "common_feature": common_feature,
-        "n_distinct": n_distinct,
-        "n_vocab": n_vocab or 1000,
-    }
+    built_in = partial(
+        one_common_token,
+        n_classes=n_classes,
+        common_feature=common_feature,
+        n_distinct=n_distinct,
+        n_vocab=n_vocab or 1000,
+    )
     if classes and (unused := lab.changed("n_classes", "common_feature", "n_distinct")):
         raise InputError(f"`{unused[0]}` is for the built-in classes; leave out it or `classes`.")
-    task = own_classes(classes, n_vocab) if classes else one_common_token(**built_in)
+    task = own_classes(classes, n_vocab) if classes else built_in()
     if reason := obstacle(task):
         lab.leave_out(f"All claims are left out: {reason}")
         return f"Undecided: {reason}"
@@ -124,27 +127,37 @@ def scan_then_snap(
     broken = {} if classes else BROKEN
     if not classes:
         for name, changed in OTHERS.items():
-            setups[name] = (one_common_token(**built_in | changed), 1, 1)
+            setups[name] = (built_in(**changed), 1, 1)
         setups |= {name: (one, 1, 1) for name, one in zip(BROKEN, unlike(task), strict=True)}
     flows: dict[str, Growth] = {}
     exceptions = {}
     for name, (its_task, decoder, attention) in lab.each(setups.items()):
-        rates = {"lr_decoder": lr_decoder * decoder, "lr_attention": lr_attention * attention}
-        options = {"t1": t1, "n_times": n_times, "keep": ("attention_logits",)}
-        run = saccade.reduced_flow(its_task, **rates, **options)
+        run = saccade.reduced_flow(
+            its_task,
+            t1=t1,
+            n_times=n_times,
+            lr_decoder=lr_decoder * decoder,
+            lr_attention=lr_attention * attention,
+            keep=("attention_logits",),
+        )
         flow = flows[name] = growth_of(run, its_task)
         exceptions[name] = against_theorem_2(run, its_task)
         lab.keep("steps", flow.t, "sample", "time of each sample", "steps of SGD", flow=name)
         lab.keep("log_growth", flow.measured, "sample", "B = ∫ dz / f² of the leader", flow=name)
         lab.keep("theory_growth", flow.predicted, "sample", "B of the corrected theory", flow=name)
-    base, regular = flows["base"], {name: flows[name] for name in flows if name not in broken}
+    base = flows["base"]
+    regular = {name: flows[name] for name in flows if name not in broken}
     del regular["slow attention"]  # it grows too little for slopes; only who gains is asked of it
     leader = base.leader
     common = task.common & (leader.prob > 0)
     whose = named(task, leader.row, leader.token) if classes else {}
 
     def case(name: str, needs: Sequence[str] = FOR_THEOREM_4) -> Case:
-        return lab.case(*(flows[name].conditions[need] for need in needs), **whose, flow=name)
+        return lab.case(
+            *(flows[name].conditions[need] for need in needs),
+            **whose,
+            flow=name,
+        )
 
     # Theorem 4: slopes on both sides of the snap, its onset, and how fast the common token falls.
     main = [claim for side in SIDES if (claim := slope_claim(lab, case("base"), base, side))]
@@ -179,10 +192,12 @@ def scan_then_snap(
                 lab.leave_out(f"Growth while {side} is left out for {missing}: too few samples.")
             if known:
                 given = worst([alike[name] for name in known])
-                joint, title = (
-                    lab.case(*given, **whose, flows=", ".join(known)),
-                    f"{title}, over theory",
+                joint = lab.case(
+                    *given,
+                    **whose,
+                    flows=", ".join(known),
                 )
+                title = f"{title}, over theory"
                 found = [ratios[name] for name in known]
                 joint.after_trial_runs.near(SELF_CONSISTENT_GROWTH, title, found, 1, within=within)
     in_all = lab.case(*worst(rest.values()), **whose)
@@ -207,7 +222,11 @@ def scan_then_snap(
     # Theorem 2 in every flow; a flow with any token against it is one exception.
     single = base.conditions[assumed.ONE_COMMON_TOKEN].holds
     lose = (THEOREM_2B, FOR_THEOREM_2B) if single else (COROLLARY_2, FOR_COROLLARY_2)
-    rules = {GAIN: (THEOREM_2A, FOR_THEOREM_2), LOSE: lose, ORDER: (THEOREM_2A, FOR_THEOREM_2)}
+    rules = {
+        GAIN: (THEOREM_2A, FOR_THEOREM_2),
+        LOSE: lose,
+        ORDER: (THEOREM_2A, FOR_THEOREM_2),
+    }
     if not any(len(set(p[own])) > 1 for p, own in zip(task.token_prob, task.distinct, strict=True)):
         lab.leave_out("The order of tokens is left out: no class has two of different frequency.")
         del rules[ORDER]
@@ -223,9 +242,9 @@ def scan_then_snap(
         )
     if len(set(leader.prob[leader.distinct])) > 1:
         five = [flows[name] for name in SCALES]
-        ratios = [(one.entropy[0] - one.entropy[-1]) / entropy_lost(one) for one in five]
+        lost = [(one.entropy[0] - one.entropy[-1]) / entropy_lost(one) for one in five]
         title = "entropy that distinct tokens have lost when attention has frozen, over theory"
-        case("base").near(FROZEN_ENTROPY, title, ratios, 1, within=tolerance(base))
+        case("base").near(FROZEN_ENTROPY, title, lost, 1, within=tolerance(base))
     else:
         lab.leave_out(
             "Entropy is left out: distinct tokens of the leading class are equally frequent."
@@ -264,12 +283,17 @@ def own_classes(path: str, n_vocab: int | None) -> SequenceClasses:
         least = f"{path} names {task.n_vocab} tokens; it must not be smaller"
         raise InputError(f"`n_vocab` is {n_vocab}, but {least}.")
     unused = (f"<unused {i}>" for i in range(task.n_vocab, n_vocab))
-    return replace(task, n_vocab=n_vocab, token_names=(*task.token_names, *unused))
+    return replace(
+        task,
+        n_vocab=n_vocab,
+        token_names=(*task.token_names, *unused),
+    )
 
 
 def obstacle(task: SequenceClasses) -> str:
     """Why nothing can be said of growth; empty if something can."""
-    found, prob = leader_of(task), task.token_prob
+    found = leader_of(task)
+    prob = task.token_prob
     names = np.array(task.labels)[task.next_token]
     if task.n_classes < 2:
         return "with a single class there is nothing to tell apart, and attention has no drive."
@@ -288,9 +312,15 @@ def obstacle(task: SequenceClasses) -> str:
 
 def unlike(task: SequenceClasses) -> tuple[SequenceClasses, SequenceClasses]:
     """One class drawn four times as often; the common token as two, with the same overlaps."""
-    prob, weight = task.token_prob, np.append(4.0, np.ones(task.n_classes - 1))
-    half, rest = prob[:, :1] / np.sqrt(2), prob[:, 1:][:, prob[:, 1:].any(axis=0)]
-    two = SequenceClasses(np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True)
+    prob = task.token_prob
+    weight = np.append(4.0, np.ones(task.n_classes - 1))
+    half = prob[:, :1] / np.sqrt(2)
+    rest = prob[:, 1:][:, prob[:, 1:].any(axis=0)]
+    two = SequenceClasses(
+        np.hstack([half, half, rest]),
+        n_vocab=task.n_vocab,
+        normalise=True,
+    )
     return replace(task, class_weight=weight), two
 
 
@@ -346,7 +376,8 @@ def slope_ratio(flow: Growth, side: str) -> float:
 
 def entropy_lost(flow: Growth) -> float:
     """By the end, as Theorem 2 and the corrected growth have it (nats)."""
-    K, ends = flow.theory.clock["n_classes"], np.array([0.0, flow.predicted[-1]])
+    K = flow.theory.clock["n_classes"]
+    ends = np.array([0.0, flow.predicted[-1]])
     attention = attention_at(ends, flow.leader, K)
     return float(-np.diff(measures.distinct_entropy(attention, flow.leader.distinct)).item())
 
@@ -358,16 +389,21 @@ def draw(
     common: np.ndarray,
     whose: Mapping[str, str],
 ) -> None:
-    base, leader, told = flows["base"], flows["base"].leader, flows["base"].theory
-    t, marks = base.t, {told.scan_time: "t0': scanned", told.snap_time: "t0: snapped"}
-    top, shared = base.attention[1:, leader.token], base.attention[1:, common].sum(axis=1)
+    base = flows["base"]
+    leader = flows["base"].leader
+    told = flows["base"].theory
+    t = base.t
+    marks = {told.scan_time: "t0': scanned", told.snap_time: "t0: snapped"}
+    top = base.attention[1:, leader.token]
+    shared = base.attention[1:, common].sum(axis=1)
     shared_name = "common token" if common.sum() == 1 else f"{common.sum()} common tokens"
     first = [
         Line(t, top, whose.get("token", "most frequent distinct token"), tone=0),
         Line(t, 1 - top - shared, "other distinct tokens", tone=2),
         Line(t, shared, shared_name, tone=6),
     ]
-    growth, local = [], []
+    growth = []
+    local = []
     three = [flows[name] for name in ("slower decoder", "base", "faster decoder")]
     height = 1.1 * max(np.nanmax(flow.measured) for flow in three)
     for tone, flow in enumerate(three):
@@ -379,7 +415,8 @@ def draw(
         x = flow.t / flow.theory.scan_time
         local.append(Line(x[::4], flow.exponent(flow.measured)[::4], rate, POINTS, tone))
         local.append(Line(x, flow.exponent(flow.predicted), "", tone=tone))
-    x, printed = t / told.scan_time, base.exponent(base.printed)
+    x = t / told.scan_time
+    printed = base.exponent(base.printed)
     local.append(Line(x, printed, "Theorem 4 as printed", DASHES, None))
     of = " of {token} in class {class}".format(**whose) if whose else ""
     lab.draw(

@@ -24,12 +24,14 @@ from saccade.measures.fits import Array
 from saccade.theories import scan_and_snap as theory
 from saccade.theories.condition import Condition, at_least
 
-LARGE_VOCABULARY, SCANS_FIRST = "ours, large vocabulary", "ours, scans before it snaps"
+LARGE_VOCABULARY = "ours, large vocabulary"
+SCANS_FIRST = "ours, scans before it snaps"
 SIDES = {
     "scanning": "log growth per ln t from t0'/3 to t0'",
     "snapping": "log growth per ln ln(M η_Y t / K) from t0 on",
 }
-GAIN, LOSE = "distinct tokens gain attention", "common tokens lose attention"
+GAIN = "distinct tokens gain attention"
+LOSE = "common tokens lose attention"
 ORDER = "of two distinct tokens the more frequent gains more"
 # A token that does not move is against the theorem too: else a flow at rest would confirm it.
 ROUNDING = 1e-9  # logits closer than this, about the solver's own error, count as equal
@@ -59,7 +61,8 @@ class SnapTheory(NamedTuple):
 
     @classmethod
     def of_task(cls, task: SequenceClasses, lr_decoder: float, lr_attention: float) -> SnapTheory:
-        found, rho_0 = leader_of(task), np.nan
+        found = leader_of(task)
+        rho_0 = np.nan
         if found and (overlap := overlap_of(task, found)) > 0:
             rho_0 = overlap**-0.5
         own = found.feature[found.distinct] if found else 0.0
@@ -89,11 +92,17 @@ class SnapTheory(NamedTuple):
         K = self.clock["n_classes"]
         constant = theory.overlap_constant(self.normaliser, n_classes=K)
         rate = self.lr_attention / K
-        return theory.growth_bound(t, **self.clock, lr_attention=rate, overlap_constant=constant)
+        return theory.growth_bound(
+            t,
+            **self.clock,
+            lr_attention=rate,
+            overlap_constant=constant,
+        )
 
     def plain_growth(self, t: Array) -> Array:
         """B under plain descent while the overlap is still what it was at the start; t starts at 0."""
-        K, rho = self.clock["n_classes"], self.normaliser**-2
+        K = self.clock["n_classes"]
+        rho = self.normaliser**-2
         coupling = theory.plain_backprop(t, overlap=rho, **self.clock).other
         pushed = self.lr_attention / K * (K - 1) * rho * coupling
         return cumulative_trapezoid(pushed, t, initial=0.0)
@@ -140,21 +149,24 @@ class Growth(NamedTuple):
 
     def inside(self, side: str) -> NDArray[np.bool_]:
         """Samples of one side of the snap."""
-        t, scan_time = self.t, self.theory.scan_time
+        t = self.t
+        scan_time = self.theory.scan_time
         if side == "snapping":
             return t >= self.theory.snap_time
         return (t >= scan_time / 3) & (t <= scan_time)
 
     def clock(self, side: str) -> Array:
         """What growth is proportional to on that side."""
-        t, at = self.t[self.inside(side)], self.theory.clock
+        t = self.t[self.inside(side)]
+        at = self.theory.clock
         if side == "scanning":
             return np.log(t)
         return np.log(np.log(at["n_vocab"] * at["lr_decoder"] * t / at["n_classes"]))
 
     def slope(self, side: str, growth: Array) -> float:
         """Of growth over that clock; NaN where fewer than three samples lie there."""
-        at, x = self.inside(side), self.clock(side)
+        at = self.inside(side)
+        x = self.clock(side)
         return fits.slope(x, growth[at]) if len(x) >= 3 else np.nan
 
     @property
@@ -165,7 +177,8 @@ class Growth(NamedTuple):
 
 def growth_of(run: xr.Dataset, task: SequenceClasses) -> Growth:
     """Read from a run, which must hold `attention_logits`."""
-    found, t = leader_of(task), run.time.values
+    found = leader_of(task)
+    t = run.time.values
     assert found is not None, "the task has no distinct token"
     z = class_logits(run, task, found.row)
     attention = theory.limit_attention(found.prob, z)
@@ -193,7 +206,8 @@ def growth_of(run: xr.Dataset, task: SequenceClasses) -> Growth:
 
 def leader_of(task: SequenceClasses) -> Leader | None:
     """None where every token occurs in several classes."""
-    prob, distinct = task.token_prob, theory.distinct_tokens(task.token_prob)
+    prob = task.token_prob
+    distinct = theory.distinct_tokens(task.token_prob)
     feature = theory.normalised_feature(prob)
     if not distinct.any():
         return None
@@ -215,13 +229,15 @@ def class_logits(run: xr.Dataset, task: SequenceClasses, row: int) -> Array:
 
 def against_theorem_2(run: xr.Dataset, task: SequenceClasses) -> dict[str, list[list[int]]]:
     """Tokens [class, token] at the end of a flow that contradict it, by rule."""
-    prob, distinct = task.token_prob, task.distinct
+    prob = task.token_prob
+    distinct = task.distinct
     z = np.stack([class_logits(run, task, row)[-1] for row in range(task.n_classes)])
     rising = (prob > 0) & task.common & ~(z < -ROUNDING)
     overtaken = []
     for row in range(task.n_classes):
         own = np.flatnonzero(distinct[row])
-        p, grown = prob[row, own], z[row, own]
+        p = prob[row, own]
+        grown = z[row, own]
         _, rarer = np.nonzero((p[:, None] > p) & ~(grown[:, None] > grown + ROUNDING))
         overtaken += [[row, token] for token in own[rarer].tolist()]
     return {
@@ -243,9 +259,17 @@ def attention_at(log_growth: Array, found: Leader, n_classes: int) -> Array:
         falls = np.where(found.prob > 0, -n_classes * (1 - f_squared), 0.0)
         return np.where(found.distinct, f_squared, falls)
 
-    order, grown = np.argsort(log_growth), np.maximum(np.sort(log_growth), 0.0)
+    order = np.argsort(log_growth)
+    grown = np.maximum(np.sort(log_growth), 0.0)
     start = np.zeros(len(found.prob))
-    path = solve_ivp(velocity, (0, grown[-1]), start, t_eval=grown, rtol=1e-10, atol=1e-12).y
+    path = solve_ivp(
+        velocity,
+        (0, grown[-1]),
+        start,
+        t_eval=grown,
+        rtol=1e-10,
+        atol=1e-12,
+    ).y
     return theory.limit_attention(found.prob, path.T)[np.argsort(order)]
 
 
@@ -257,9 +281,21 @@ def one_common_token(
 
     `common_feature` is f(0) of the common token, so any two classes overlap by its square.
     """
-    K, D = checked_count("n_classes", n_classes, low=2), checked_count("n_distinct", n_distinct)
-    f_c = checked_number("common_feature", common_feature, low=0.0, high=1.0, open_low=True)
+    K = checked_count("n_classes", n_classes, low=2)
+    D = checked_count("n_distinct", n_distinct)
+    f_c = checked_number(
+        "common_feature",
+        common_feature,
+        low=0.0,
+        high=1.0,
+        open_low=True,
+    )
     distinct = np.linspace(0.1, 1.0, D) if D > 1 else np.ones(1)
     distinct *= np.sqrt(1 - f_c**2) / np.linalg.norm(distinct)
     prob = np.concatenate([np.full((K, 1), f_c), np.kron(np.eye(K), distinct)], axis=1)
-    return SequenceClasses(prob, n_vocab=n_vocab, normalise=True, name=f"one-common-{K}")
+    return SequenceClasses(
+        prob,
+        n_vocab=n_vocab,
+        normalise=True,
+        name=f"one-common-{K}",
+    )

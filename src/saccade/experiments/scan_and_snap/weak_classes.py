@@ -40,13 +40,23 @@ def isolated_class(overlap: float, n_vocab: int) -> saccade.SequenceClasses:
     task = one_common_token(overlap, n_vocab)
     prob = task.token_prob.copy()
     prob[-1, 0] = 0.0
-    return replace(task, token_prob=prob / prob.sum(axis=1, keepdims=True), name="isolated-class")
+    return replace(
+        task,
+        token_prob=prob / prob.sum(axis=1, keepdims=True),
+        name="isolated-class",
+    )
 
 
 def _classes(
     distinct: Array, common: Sequence[float], query: Sequence[int], overlap: float, n_vocab: int
 ) -> saccade.SequenceClasses:
-    overlap = checked_number("overlap", overlap, low=0.0, high=1.0, open_low=True)
+    overlap = checked_number(
+        "overlap",
+        overlap,
+        low=0.0,
+        high=1.0,
+        open_low=True,
+    )
     n_common = len(common)
     feature = np.zeros((len(distinct), n_common + distinct.size))
     feature[:, :n_common] = np.sqrt(overlap) * np.array(common) / np.linalg.norm(common)

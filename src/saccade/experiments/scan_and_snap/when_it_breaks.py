@@ -45,7 +45,9 @@ from saccade.theories.scan_and_snap.open_statements import (
     UNEQUAL_FATES,
 )
 
-ALIKE, UNEQUAL, TWO = "classes alike", "unequal classes", "two classes"
+ALIKE = "classes alike"
+UNEQUAL = "unequal classes"
+TWO = "two classes"
 STABLE = "steps of attention do not overshoot"
 FATES = "distinct tokens rise, common ones fall, at every ratio"
 TURN = "height at which the top distinct token of the lightest class is back at its start / "
@@ -126,13 +128,37 @@ def when_it_breaks(
     for (flow, held), one in product(engines, ratios):
         engine = engines[flow, held]
         rates = rates_at(one, held)
-        plan[flow, held, one] = partial(engine, medium, t1=t1, n_times=100, **rates)
+        plan[flow, held, one] = partial(
+            engine,
+            medium,
+            t1=t1,
+            n_times=100,
+            **rates,
+        )
         if held == "η_Y":
-            ended = {"t1": unequal_t1, "n_times": 30, "keep": ("attention_logits",)}
-            plan["unequal", flow, one] = partial(engine, unequal, **ended, **rates)
+            ended = {
+                "t1": unequal_t1,
+                "n_times": 30,
+                "keep": ("attention_logits",),
+            }
+            plan["unequal", flow, one] = partial(
+                engine,
+                unequal,
+                **ended,
+                **rates,
+            )
     for weight, task in little.items():
-        long: dict[str, Any] = {"t1": unequal_t1, "n_times": 100, "keep": ("attention_logits",)}
-        plan["slow", weight] = partial(saccade.flow, task, **long, **rates_at(ratios[0]))
+        long: dict[str, Any] = {
+            "t1": unequal_t1,
+            "n_times": 100,
+            "keep": ("attention_logits",),
+        }
+        plan["slow", weight] = partial(
+            saccade.flow,
+            task,
+            **long,
+            **rates_at(ratios[0]),
+        )
     for name, one in product(by_name, turn_ratios):
         plan["turn", name, one] = partial(turn, by_name[name], one)
     plan["sgd"] = partial(
@@ -228,7 +254,11 @@ def when_it_breaks(
     height = np.log(unequal.n_vocab * unequal_t1 / unequal.n_classes)
     border = float((height / theory.turning_height(two, top_token(unequal), **rates_at(1.0))) ** 2)
     weaker = z[:, own[1]]
-    enough = lab.case(unequal_enough(unequal), flow="B", classes="unequal")
+    enough = lab.case(
+        unequal_enough(unequal),
+        flow="B",
+        classes="unequal",
+    )
     title = "distinct tokens of class 2 have fallen below the ratio that theory gives for this time"
     below = ratio < border
     enough.none(TURNING_HEIGHT, f"{title}, and risen above it", (weaker < 0) != below[:, None])
@@ -277,7 +307,11 @@ def when_it_breaks(
     inside = [name for name in by_name if not unmet[name]]
     others = [name for name in by_name if unmet[name]]
     title = f"{TURN}by theory with memory"
-    here = lab.case(*conditions[inside[0]], flow="B", classes="two, unequal enough")
+    here = lab.case(
+        *conditions[inside[0]],
+        flow="B",
+        classes="two, unequal enough",
+    )
     here.near(PLAIN_MEMORY, title, [memory[name] for name in inside], 1, within=0.02)
     ratio_of, far = (np.concatenate([one[name] for name in others]) for one in (memory, reach))
     for part, where in ((far <= REACH, "up to"), (far > REACH, "beyond")):
@@ -293,7 +327,11 @@ def when_it_breaks(
     here.after_trial_runs.between(TURNING_HEIGHT, title, [closed[name] for name in inside], 1, 1.2)
     for name in others:
         if len(unmet[name]) == 1:  # of two conditions broken at once neither is shown to matter
-            control = lab.case(*conditions[name], flow="B", classes=name)
+            control = lab.case(
+                *conditions[name],
+                flow="B",
+                classes=name,
+            )
             control.breaking(unmet[name][0].name).between(
                 TURNING_HEIGHT, title, closed[name], 1, 1.2
             )
@@ -375,11 +413,11 @@ def when_it_breaks(
         "equal classes with attention rates around the limit at which single steps overshoot.",
     )
     return (
-        f"{lab.yes_or_no(*breaks)}: with equal classes, the common tokens of Syn-Medium lose "
-        f"{breaks[0].measured:.2f} times as much attention at the slowest decoder as at equal "
-        f"rates in plain descent. With unequal classes {fallen} of {slow.size} distinct tokens "
-        f"fall where the decoder is slower. Below the limit of stable steps {main.measured:.0f} "
-        f"runs of SGD lose the scan."
+        f"{lab.yes_or_no(*breaks)}: in plain descent, the slowest decoder takes "
+        f"{breaks[0].measured:.2f} times as much attention from Syn-Medium's common tokens as "
+        f"equal rates. With unequal classes {fallen} of {slow.size} distinct tokens fall where "
+        f"the decoder is slower. Below the limit of stable steps {main.measured:.0f} runs of SGD "
+        "lose the scan."
     )
 
 
@@ -442,7 +480,11 @@ def height_at(t: Array, task: saccade.SequenceClasses) -> Array:
 def snap_height(task: saccade.SequenceClasses) -> float:
     """L_s of the two classes that overlap most."""
     largest = theory.class_overlap(theory.normalised_feature(task.token_prob)).max()
-    return theory.plain_snap_height(float(largest), n_vocab=task.n_vocab, n_classes=task.n_classes)
+    return theory.plain_snap_height(
+        float(largest),
+        n_vocab=task.n_vocab,
+        n_classes=task.n_classes,
+    )
 
 
 def turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, float]:
@@ -455,7 +497,13 @@ def turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, flo
     factor = 1.4 if task.n_classes == 2 else 2.5
     until = np.exp(factor * predicted) * task.n_classes / task.n_vocab
     t1 = until if np.isfinite(predicted) else 1e6
-    path = saccade.flow(task, t1=t1, n_times=200, keep=("attention_logits",), **rates)
+    path = saccade.flow(
+        task,
+        t1=t1,
+        n_times=200,
+        keep=("attention_logits",),
+        **rates,
+    )
     heights = height_at(path.time.values, task)
     paths = plain_logits(task, path.time.values, **rates)
     found = []

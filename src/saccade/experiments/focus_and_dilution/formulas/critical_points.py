@@ -47,7 +47,8 @@ from saccade.theories.focus_and_dilution.statements import (
 from saccade.theories.statement import Statement
 
 LENGTH = 19  # of the paper's contexts
-WIDTH, KEY_WIDTH = 5, 3
+WIDTH = 5
+KEY_WIDTH = 3
 WIDTHS: dict[str, Any] = {"d_model": WIDTH, "d_key": KEY_WIDTH}
 # rare tokens equally frequent, as in the paper's propositions, and any token frequencies
 EQUAL = EqualLow(0.6, 4, 0.5), EqualLow(0.75, 4, 0.8), EqualLow(0.3, 6, 0.5)
@@ -128,7 +129,8 @@ def contexts() -> Iterator[Row | Formula]:
 def first_orders() -> Iterator[Row | Formula]:
     """Gradients, forces at the origin, and powers of small weights."""
     for chain in CHAINS:
-        pi, gaps = chain.stationary, gradient_gaps(chain, 0)
+        pi = chain.stationary
+        gaps = gradient_gaps(chain, 0)
         yield (
             PROPOSITION_2_3,
             "gradient against central differences, largest gap",
@@ -152,7 +154,8 @@ def first_orders() -> Iterator[Row | Formula]:
             drive,
         )
 
-        drawn, sizes = small_start(chain.n_vocab, 1.0, 0, 5), np.array([1e-3, 5e-4])
+        drawn = small_start(chain.n_vocab, 1.0, 0, 5)
+        sizes = np.array([1e-3, 5e-4])
         speeds = [np.linalg.norm(velocity_at([s * one for one in drawn], chain)[1]) for s in sizes]
         yield (
             ATTENTION_AT_REST,
@@ -171,7 +174,11 @@ def first_orders() -> Iterator[Row | Formula]:
         errors = []
         for strength in sizes:
             tilted = theory.population_attention(strength * np.outer(gamma, gamma), stationary=pi)
-            first = theory.first_order_attention(np.array([strength]), stationary=pi, gamma=gamma)
+            first = theory.first_order_attention(
+                np.array([strength]),
+                stationary=pi,
+                gamma=gamma,
+            )
             errors.append(np.abs(tilted - first[0]).max())
         yield (
             FIRST_ORDER_ATTENTION,
@@ -196,11 +203,16 @@ def first_orders() -> Iterator[Row | Formula]:
 def critical_points() -> Iterator[Row | Formula]:
     """Spectra of both critical points; Propositions 3.3, 3.4 and C.7 for equal rare tokens."""
     for place, chain in enumerate(CHAINS):
-        pi, around = chain.stationary, setting(chain)
+        pi = chain.stationary
+        around = setting(chain)
         law: dict[str, Any] = {"stationary": pi, "transition": chain.transition}
         direction = np.arange(1.0, WIDTH + 1)
         point = Weights(
-            *theory.unigram_weights(stationary=pi, direction=direction, d_key=KEY_WIDTH)
+            *theory.unigram_weights(
+                stationary=pi,
+                direction=direction,
+                d_key=KEY_WIDTH,
+            )
         )
         nothing = Weights(*(0 * matrix for matrix in point))
         J, at_origin = (jacobian(velocity, at, around) for at in (point, nothing))
@@ -240,10 +252,8 @@ def critical_points() -> Iterator[Row | Formula]:
         start = Weights(*(matrix * 1.05 for matrix in point))
         near = saccade.critical_point(saccade.models.Embedded(chain, **WIDTHS), near=start).state
         amplitude = np.linalg.norm(near.embedding) * np.linalg.norm(near.projection)
-        target, c = (
-            theory.overlap_target(**one.law),
-            theory.two_level_focus_rate(stay=one.stay, **one.law),
-        )
+        target = theory.overlap_target(**one.law)
+        c = theory.two_level_focus_rate(stay=one.stay, **one.law)
         yield (
             PROPOSITION_3_3,
             "κ₁² at the critical point that Newton's method finds, largest gap",

@@ -28,8 +28,14 @@ def frequencies() -> Iterator[Formula]:
 
 def equal_tokens() -> Iterator[Formula]:
     chain = MarkovChain.lazy(PAPER_LAW, 0.3)
-    same, logits = np.ones(chain.n_vocab), np.log(chain.stationary)
-    drive = plateau_drive(same, logits, stationary=chain.stationary, transition=chain.transition)
+    same = np.ones(chain.n_vocab)
+    logits = np.log(chain.stationary)
+    drive = plateau_drive(
+        same,
+        logits,
+        stationary=chain.stationary,
+        transition=chain.transition,
+    )
     title = "drive of attention at an embedding that is the same for all tokens"
     yield Formula(ADAM_WITHOUT_NOISE, title, abs(drive), 1e-15)
 

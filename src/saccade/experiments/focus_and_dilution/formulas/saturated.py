@@ -60,7 +60,8 @@ def degenerate_point() -> Iterator[Formula]:
     yield Formula(
         stated.DEGENERATE_POINT, "|∂L/∂M| and |∂L/∂Φ| at the degenerate point", gap, 1e-12
     )
-    title, gaps = "|(P_i - p_i) · β| of every query and |∂L/∂Φ| at the critical point", []
+    title = "|(P_i - p_i) · β| of every query and |∂L/∂Φ| at the critical point"
+    gaps = []
     for asymmetry in (1e-2, 1e-3, 1e-4, 1e-5):
         chain = saccade.MarkovChain.two_level(4, 0.6, asymmetry, 0.3)
         point = points.rank_one_point(chain)
@@ -70,8 +71,10 @@ def degenerate_point() -> Iterator[Formula]:
 
 def saturated_domain() -> Iterator[Formula]:
     """Where strong attention makes the best fit of two rows critical."""
-    there, inside = [], []
-    masses, stays = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9), np.linspace(0.03, 0.98, 20).tolist()
+    there = []
+    inside = []
+    masses = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    stays = np.linspace(0.03, 0.98, 20).tolist()
     for n_vocab, high, stay in product((3, 4, 6), masses, stays):
         chain = saccade.MarkovChain.two_level(n_vocab, high, stay=stay)
         gamma, beta, *_ = theory.two_group_point(**_of(chain))
@@ -101,16 +104,22 @@ def appendix_d() -> Iterator[Formula]:
         )
         base = np.append(at.gamma, at.beta)
         here, elsewhere = (jets.jet(triple, np.append(one.gamma, one.beta)) for one in (at, other))
-        J0, f1, f2 = here.slope[:6, :6], here.slope[:6, 6], here.bend[:6, 6, 6]
-        B, J1 = here.bend[:6, :6, :6], here.bend[:6, :6, 6]
-        K, K_other = theory.kernel_basis(at), theory.kernel_basis(other)
-        R, R_other = theory.range_basis(at), theory.range_basis(other)
+        J0 = here.slope[:6, :6]
+        f1 = here.slope[:6, 6]
+        f2 = here.bend[:6, 6, 6]
+        B = here.bend[:6, :6, :6]
+        J1 = here.bend[:6, :6, 6]
+        K = theory.kernel_basis(at)
+        K_other = theory.kernel_basis(other)
+        R = theory.range_basis(at)
+        R_other = theory.range_basis(other)
         (force, stiffness), q2 = theory.force_and_stiffness(at), R[:, 1]
         value, slope = jets.variations(triple, base)
         H1 = B @ theory.range_response(at) + J1
         rates = np.linalg.eigvalsh(J0)
         spread.append(np.abs(rates).max() / np.sort(np.abs(rates))[3])
-        low, signs = value.attention[1], np.array([0.0, 1.0, -1.0])
+        low = value.attention[1]
+        signs = np.array([0.0, 1.0, -1.0])
         moved = np.outer(signs, np.append(signs, np.zeros(3)))
         dA = triple.strength * at.gamma[1] / 4 * np.stack([0 * moved, moved, moved])
         for name, found in {
@@ -173,10 +182,15 @@ def appendix_d() -> Iterator[Formula]:
 
 def perturbed_point() -> Iterator[Formula]:
     """The exact critical point θ(δ) that takes its place where two rare tokens differ by 2δ."""
-    forces, kernel, logits, powers, closed = [], [], [], [], []
+    forces = []
+    kernel = []
+    logits = []
+    powers = []
+    closed = []
     for triple in TRIPLES:
         at = theory.saturated_triple(triple.high, triple.stay)
-        base, R = np.append(at.gamma, at.beta), theory.range_basis(at)
+        base = np.append(at.gamma, at.beta)
+        R = theory.range_basis(at)
         thetas = [jets.solved(triple, R, base, delta) for delta in ASYMMETRIES]
         firsts = [base + delta * theory.range_response(at) for delta in ASYMMETRIES]
         powers.append(fits.power(ASYMMETRIES, np.linalg.norm(np.subtract(thetas, firsts), axis=1)))
@@ -187,7 +201,11 @@ def perturbed_point() -> Iterator[Formula]:
             value, _ = jets.variations(triple, theta, delta)
             logits.append(value.logit_gradient)
         rate = np.linalg.norm(value.decoder_gradient, 2) / delta
-        law: Any = {"high": triple.high, "n_vocab": 3, "stay": triple.stay}
+        law: Any = {
+            "high": triple.high,
+            "n_vocab": 3,
+            "stay": triple.stay,
+        }
         closed.append(rate / theory.saturated_opening_rate(**law, asymmetry=[1.0, -1.0]) - 1)
     yield Formula(
         stated.THEOREM_3_9,
@@ -233,7 +251,14 @@ def perturbed_point() -> Iterator[Formula]:
     grid = product(np.linspace(0.34, 0.99, 66).tolist(), np.linspace(0.01, 0.99, 99).tolist())
     inside = [cell for cell in grid if cell[1] > theory.least_saturated_stay(cell[0], 3)]
     found = max(theory.mild_condition(theory.saturated_triple(*cell)) for cell in inside)
-    least = min(theory.opening_force(high=high, n_vocab=3, stay=stay) for high, stay in inside)
+    least = min(
+        theory.opening_force(
+            high=high,
+            n_vocab=3,
+            stay=stay,
+        )
+        for high, stay in inside
+    )
     yield Formula.erratum(
         stated.LEMMA_D_17,
         "largest left side - right side of eq. 230, which the paper allows to be 0",
@@ -248,11 +273,16 @@ def perturbed_point() -> Iterator[Formula]:
 def sixth_order() -> Iterator[Formula]:
     """The loss as equal rare tokens separate, above the critical stay."""
     skewed = 0.03 * np.array([2.0, -1.0, -1.0]) / np.sqrt(6)  # x and -x differ by 8 %
-    found, law = [], dict[str, Any](high=0.75, stay=0.8)
+    found = []
+    law = dict[str, Any](high=0.75, stay=0.8)
     for contrast in (skewed, -skewed, np.array([0.01, -0.01])):
         n_vocab = len(contrast) + 1
         chain = saccade.MarkovChain.two_level(n_vocab, law["high"], stay=law["stay"])
-        state = theory.saturated_point(n_vocab=n_vocab, strength=6.0, **law)
+        state = theory.saturated_point(
+            n_vocab=n_vocab,
+            strength=6.0,
+            **law,
+        )
         predicted = theory.saturated_descent(state, contrast=contrast, **law)
         found.append((jets.descent(chain, state, contrast), predicted))
     gap = _largest(change / predicted - 1 for change, predicted in found[:2])

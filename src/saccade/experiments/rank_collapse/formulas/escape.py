@@ -20,13 +20,15 @@ from saccade.theories.rank_collapse import statements as stated
 
 SCALES = (4e-4, 2e-4, 1e-4)
 BALANCED = (0.9, 0.1, 0.5)  # one clue is right as often as the other is wrong
-CLUES, EVEN = LabelledSequences.two_clue(0.9, 0.9, 0.5), LabelledSequences.two_clue(*BALANCED)
+CLUES = LabelledSequences.two_clue(0.9, 0.9, 0.5)
+EVEN = LabelledSequences.two_clue(*BALANCED)
 
 
 def expansion() -> Iterator[Formula]:
     unit = AttentionClassifier(CLUES, init_scale=1.0).start(np.random.default_rng(0))
     slope = theory.TwoClue(0.9, 0.9, 0.5).slope
-    drops, speeds = [], []
+    drops = []
+    speeds = []
     for eps in SCALES:
         start = Weights(*(eps * part for part in unit))
         downhill = [AttentionClassifier(data).downhill(start)[0] for data in (CLUES, EVEN)]
@@ -45,7 +47,8 @@ def expansion() -> Iterator[Formula]:
         corrected=energy,
         within=1e-6,
     )
-    title, order = "order of the speed of W_Q over that of W_V", power(SCALES, speeds)
+    title = "order of the speed of W_Q over that of W_V"
+    order = power(SCALES, speeds)
     yield Formula(stated.PROPOSITION_1, title, abs(order - 2), 0.05)
     yield Formula.erratum(
         stated.PROPOSITION_1,
@@ -73,7 +76,11 @@ def anchors() -> Iterator[Formula]:
     shift = drawn.target - drawn.tokens[np.arange(1000), drawn.place + 1]
     one, two, three = (shift[drawn.anchor == anchor].mean() for anchor in (1, 2, 3))
     title = "target with anchor {} minus that with anchor 1"
-    forms: Any = {"printed": 0.0, "corrected": -1.0, "within": 0.0}
+    forms: Any = {
+        "printed": 0.0,
+        "corrected": -1.0,
+        "within": 0.0,
+    }
     yield Formula.erratum(stated.ANCHOR_TASK, title.format(2), two - one, **forms)
     yield Formula(stated.ANCHOR_TASK, title.format(3), abs(three - one), 0.0)
 

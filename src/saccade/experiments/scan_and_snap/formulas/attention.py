@@ -34,7 +34,11 @@ from saccade.theories.scan_and_snap.statements import (
 )
 
 RATES: dict[str, Any] = {"lr_decoder": 1.0, "lr_attention": 1.0}
-CLOCK: dict[str, Any] = {"n_vocab": 2000, "n_classes": 3, "lr_decoder": 1.0}
+CLOCK: dict[str, Any] = {
+    "n_vocab": 2000,
+    "n_classes": 3,
+    "lr_decoder": 1.0,
+}
 STEP = 0.01  # where the speed is near its peak
 PUBLISHED_LOSS = 3.5264  # of Syn-Small before its first update
 EXACT = 1e-10
@@ -45,7 +49,11 @@ def theorem_2() -> Iterator[Formula]:
     task = one_common_token(0.15, CLOCK["n_vocab"])
     shared = rng.normal(size=(2, 1))
     own = rng.normal(size=(3, N_DISTINCT))
-    height = theory.decoder_height(STEP / 3, n_vocab=task.n_vocab, lr_decoder=1.0)
+    height = theory.decoder_height(
+        STEP / 3,
+        n_vocab=task.n_vocab,
+        lr_decoder=1.0,
+    )
     logits = np.full(3, (task.n_vocab - 1) * height), np.full(3, -height)
     found = velocity(
         saccade.models.ReducedPairwise(task), ReducedState(*logits, Rows(shared, own))
@@ -78,7 +86,12 @@ def positional_lemma_4() -> Iterator[Formula]:
     rng = np.random.default_rng(0)
     joint = placed_classes(0.3)
     n_vocab = 300
-    system = PlacedPairwise(joint, rng.normal(size=8), n_vocab=n_vocab, lr_position=1.0)
+    system = PlacedPairwise(
+        joint,
+        rng.normal(size=8),
+        n_vocab=n_vocab,
+        lr_position=1.0,
+    )
     at = jax.tree.map(lambda part: part + rng.normal(size=part.shape), system.start(rng))
     found = velocity(system, at)
     n_tokens = joint.shape[-1]
@@ -89,7 +102,14 @@ def positional_lemma_4() -> Iterator[Formula]:
     counts = np.zeros((2, n_vocab))
     counts[:, :n_tokens] = theory.effective_prob(joint, at.position)
     for n, prob in enumerate(counts):
-        exact = theory.gradient_from_counts(decoder, scores, prob, query=0, label=n, **RATES)
+        exact = theory.gradient_from_counts(
+            decoder,
+            scores,
+            prob,
+            query=0,
+            label=n,
+            **RATES,
+        )
         moved.append(exact.attention_logits_dot[0, :n_tokens])
     half = np.full(2, 0.5)
     places = theory.distance_dot(joint, at.position, np.array(moved), half)
@@ -127,7 +147,11 @@ def published_tasks() -> Iterator[Formula]:
     ]
     met = 0
     for task in tasks:
-        sizes = {"n_vocab": task.n_vocab, "n_context": np.inf, **RATES}
+        sizes = {
+            "n_vocab": task.n_vocab,
+            "n_context": np.inf,
+            **RATES,
+        }
         every = theory.check_assumptions(task.token_prob, task.query, task.class_weight, **sizes)
         met += all(one.holds for one in every if one.name.startswith("Assumption 2"))
     yield Formula.erratum(

@@ -40,13 +40,20 @@ def objective(Y: Any, Z: Any, context: Any, query: int, label: int) -> Any:
 
 def gradients() -> Iterator[Formula]:
     """Lemma 1 on random matrices and sequences of 11 tokens."""
-    rng, gaps, slope = np.random.default_rng(0), [], jax.jit(jax.grad(objective, argnums=(0, 1)))
+    rng = np.random.default_rng(0)
+    gaps = []
+    slope = jax.jit(jax.grad(objective, argnums=(0, 1)))
     for _ in range(20):
         Y, Z = rng.normal(size=(2, 10, 10))
         context, (query, label) = rng.integers(8, size=11), rng.integers(10, size=2)
         with jax.enable_x64(True):
             exact = np.stack(slope(Y, Z, context, query, label))
-        options = {"query": query, "label": label, "lr_decoder": 1.0, "lr_attention": 1.0}
+        options = {
+            "query": query,
+            "label": label,
+            "lr_decoder": 1.0,
+            "lr_attention": 1.0,
+        }
         whole = np.stack(theory.gradient_from_sequence(Y, Z, context, **options))
         counts = np.bincount(context, minlength=10)
         counted = np.stack(theory.gradient_from_counts(Y, Z, counts, **options))
@@ -63,16 +70,22 @@ def heights() -> Iterator[Formula]:
     """Lemmas 6 and 8, the peak of the speed and its integral: the worst of five vocabularies."""
     found = []
     for M in (100, 1_000, 10_000, 100_000, 1_000_000):
-        letters: dict[str, Any] = {"n_vocab": M, "n_classes": 3, "lr_decoder": 0.7}
+        letters: dict[str, Any] = {
+            "n_vocab": M,
+            "n_classes": 3,
+            "lr_decoder": 0.7,
+        }
         t = theory.scan_time(**letters) * np.geomspace(1e-6, 100, 20_001)
-        x, right = M * theory.decoder_height(t, n_vocab=M, lr_decoder=0.7), M * 0.7 * t
+        x = M * theory.decoder_height(t, n_vocab=M, lr_decoder=0.7)
+        right = M * 0.7 * t
         targets = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
         steps = theory.steps_to_error(targets, **letters)
         height = theory.decoder_height(steps / 3, n_vocab=M, lr_decoder=0.7)
         errors = theory.class_error(height, n_vocab=M) * np.sqrt(M / (M - 1))
         omega_0, omega_1 = theory.regime_exponents(n_vocab=M)
         ends = np.array([M ** (omega_0 - 1), (1 + omega_1) * np.log(M)])
-        speed, peak = theory.speed(t, **letters), theory.speed_peak(**letters)
+        speed = theory.speed(t, **letters)
+        peak = theory.speed_peak(**letters)
         area = np.trapezoid(speed * t, np.log(t)) / theory.speed_integral(t[-1], **letters)
         found.append(
             [
@@ -99,7 +112,8 @@ def heights() -> Iterator[Formula]:
 
 def leads() -> Iterator[Formula]:
     """Lemma 7 at the rates and vocabularies of Fig. 8."""
-    s, found = np.arange(201), []
+    s = np.arange(201)
+    found = []
     for M, rate in product((50, 1000), (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)):
         letters: dict[str, Any] = {"n_vocab": M, "lr_decoder": rate}
         height = theory.decoder_height_discrete(200, **letters)
@@ -116,14 +130,17 @@ def leads() -> Iterator[Formula]:
 
 def couplings() -> Iterator[Formula]:
     """Lemmas 13 to 17 on a hundred random sets of five classes, with K |λ_1| below 1."""
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    found = []
     for size in rng.uniform(0.1, 0.99, 100) / 5:
         E = np.triu(rng.random((5, 5)), 1)
         E += E.T
         E = theory.class_overlap(paired_features(E * size / np.abs(np.linalg.eigvalsh(E)).max()))
         E1, (values, vectors) = theory.class_coupling(E), np.linalg.eigh(E)
-        largest, spectrum = np.abs(values).max(), np.linalg.eigvalsh(E1)
-        own, off = np.diag(E1), E1 - E - np.diag(np.diag(E1))
+        largest = np.abs(values).max()
+        spectrum = np.linalg.eigvalsh(E1)
+        own = np.diag(E1)
+        off = E1 - E - np.diag(np.diag(E1))
         sums = vectors**2 @ (values**2 / (1 + values))
         found.append(
             [

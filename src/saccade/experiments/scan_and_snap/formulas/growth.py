@@ -34,7 +34,11 @@ from saccade.theories.scan_and_snap.statements import (
     THEOREM_4,
 )
 
-CLOCK = {"n_vocab": 1000, "n_classes": 10, "lr_decoder": 1.0}
+CLOCK: dict[str, Any] = {
+    "n_vocab": 1000,
+    "n_classes": 10,
+    "lr_decoder": 1.0,
+}
 # C_0 is far from 1, where the printed bound is right by chance.
 PREMISE = CLOCK | {"lr_attention": 0.5, "overlap_constant": 0.3}
 
@@ -51,19 +55,28 @@ def integrated(t: ArrayLike, curve: dict[str, Any]) -> Array:
         push = curve["lr_attention"] * gamma * np.exp(-4 * state[0])
         return [push / curve["overlap_constant"], gamma]
 
-    options = {"method": "LSODA", "rtol": 1e-11, "atol": 1e-14}
+    options = {
+        "method": "LSODA",
+        "rtol": 1e-11,
+        "atol": 1e-14,
+    }
     return solve_ivp(velocity, (0, np.max(t)), np.zeros(2), t_eval=t, **options).y
 
 
 def growth_figures() -> Iterator[Formula]:
-    fig_3, t = PREMISE | {"lr_decoder": 0.5, "overlap_constant": 0.006}, np.linspace(17.5, 700, 40)
+    fig_3 = PREMISE | {"lr_decoder": 0.5, "overlap_constant": 0.006}
+    t = np.linspace(17.5, 700, 40)
     gap = np.abs(theory.growth_bound(t, **fig_3) - integrated(t, fig_3)[0]).max()
     yield Formula(FIG_3, "its slowest curve against the differential equation", gap, 1e-6)
     for n_vocab, ratio in ((100, 10.0), (10_000, 1.0)):
         heights = []
         for rate in (0.5, 1.0, 2.0, 4.0, 8.0):
             rates = {"lr_decoder": ratio * rate, "lr_attention": rate}
-            curve = {"n_vocab": n_vocab, "n_classes": 1, "overlap_constant": 1.0} | rates
+            curve = {
+                "n_vocab": n_vocab,
+                "n_classes": 1,
+                "overlap_constant": 1.0,
+            } | rates
             heights.append(integrated([theory.snap_time(**clock(curve))], curve)[0, 0])
         title = f"spread of the growth bound at t0 over rates, M = {n_vocab}"
         yield Formula(FIG_9, title, np.ptp(heights), 1e-6)
@@ -90,8 +103,13 @@ def premise_of_theorem_4() -> Iterator[Formula]:
 
 def late_form_of_theorem_4() -> Iterator[Formula]:
     """The late form has grown by ln(2) / 4 where its logarithm's term equals C_0; here ν = 10."""
-    curve = {"n_vocab": 10_000, "n_classes": 1, "lr_decoder": 5.0}
-    curve |= {"lr_attention": 0.5, "overlap_constant": 1.0}
+    curve: dict[str, Any] = {
+        "n_vocab": 10_000,
+        "n_classes": 1,
+        "lr_decoder": 5.0,
+        "lr_attention": 0.5,
+        "overlap_constant": 1.0,
+    }
     start = np.log(curve["n_classes"] / (curve["n_vocab"] * curve["lr_decoder"]))
 
     def above(log_t: float) -> float:
@@ -110,8 +128,14 @@ def late_form_of_theorem_4() -> Iterator[Formula]:
 
 
 def first_force_of_classes() -> Iterator[Formula]:
-    task, K = classes(3, 5), 3
-    drawn = Windows.of_classes(task, n_context=np.inf, n_windows=1, seed=0)
+    task = classes(3, 5)
+    K = 3
+    drawn = Windows.of_classes(
+        task,
+        n_context=np.inf,
+        n_windows=1,
+        seed=0,
+    )
     found = theory.first_force(drawn.counts, drawn.query, drawn.next_token, drawn.weight)
     force = found.force[int(drawn.query[0])]
     feature = theory.normalised_feature(task.token_prob)
@@ -126,7 +150,9 @@ def first_force_of_classes() -> Iterator[Formula]:
 
 def embedded_velocities() -> Iterator[Formula]:
     """All three matrices moving, at a point away from the start, with orthonormal embeddings."""
-    task, rng, moves = two_small_classes(), np.random.default_rng(0), ("query", "key", "value")
+    task = two_small_classes()
+    rng = np.random.default_rng(0)
+    moves = ("query", "key", "value")
     system = TokenEmbedded(task, moves=moves, lr_attention=0.3)
     start = system.start(rng)
     size = start.query.shape
@@ -137,7 +163,8 @@ def embedded_velocities() -> Iterator[Formula]:
         gradient = jax.grad(pairwise_loss, argnums=(0, 1))
         slopes = map(np.asarray, gradient(*pair(weights), jnp.eye(task.n_vocab), task))
     decoder_slope, logits_slope = slopes
-    queries, keys = weights.embedding @ weights.query, weights.embedding @ weights.key
+    queries = weights.embedding @ weights.query
+    keys = weights.embedding @ weights.key
     told = (-decoder_slope, theory.query_key_velocity(-0.3 * logits_slope, queries, keys))
     pairs = zip(moved, told, strict=True)
     gap = max(np.abs(one - other).max() / np.abs(other).max() for one, other in pairs)
@@ -152,7 +179,12 @@ def who_settles_first() -> Iterator[Formula]:
     def velocity(_: float, log_distance: Array) -> Array:
         return np.exp((targets * -np.expm1(-log_distance)) ** 2 / 2)
 
-    options = {"method": "LSODA", "rtol": 1e-10, "atol": 1e-12, "t_eval": [20.0, 1e4]}
+    options = {
+        "method": "LSODA",
+        "rtol": 1e-10,
+        "atol": 1e-12,
+        "t_eval": [20.0, 1e4],
+    }
     early, late = solve_ivp(velocity, (0, 1e4), np.zeros(3), **options).y.T
     growth = np.exp(targets**2 / 2)
     gap = np.abs(late / late[0] / (growth / growth[0]) - 1).max()
