@@ -45,7 +45,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with your settings; --help lists them
   saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory predicts, before any training (extra `text` for texts)
   saccade sweep NAME|FILE.py --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
-  saccade verify DIR [--repair]                      check all files; --repair reruns damaged or missing runs
+  saccade check DIR [--repair]                      check all files; --repair reruns damaged or missing runs
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights in checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
   saccade figure NAME|DIR [--format pdf] [--width 3.3in]  the figure of a result for a paper, one column wide
@@ -296,10 +296,10 @@ def _sweep(arguments: list[str]) -> int:
     return sweep_command(flags(arguments, purpose, example, **SWEEP_OPTIONS, json=JSON), progress)
 
 
-def _verify(arguments: list[str]) -> int:
+def _check(arguments: list[str]) -> int:
     from saccade.sweeps.command import VERIFY_OPTIONS, verify_command
 
-    example = "saccade run first-force && saccade verify results/own"
+    example = "saccade run first-force && saccade check results/own"
     purpose = "Check that all files of sweeps and records are intact."
     return verify_command(flags(arguments, purpose, example, **VERIFY_OPTIONS, json=JSON), progress)
 
@@ -439,7 +439,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "reproduce": _reproduce,
     "run": _run,
     "sweep": _sweep,
-    "verify": _verify,
+    "check": _check,
     "forecast": _forecast,
     "observe": _observe,
     "report": _report,

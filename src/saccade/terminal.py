@@ -103,7 +103,7 @@ def _prog(example: str) -> str:
     """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags
     depend on.
 
-    An example may first make what it needs: `... && saccade verify results`.
+    An example may first make what it needs: `... && saccade check results`.
     """
     words = example.rpartition(" && ")[2].split()
     return " ".join(words[: 3 if words[1] == "run" else 2])

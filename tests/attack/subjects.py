@@ -232,7 +232,7 @@ SUBJECTS = {
     "result": Subject(
         make_result,
         {
-            "verify": _printed("verify", "result"),
+            "check": _printed("check", "result"),
             "report": _page("result"),
             "load_record": lambda: _read_record("result/quick/record.zarr"),
         },
@@ -240,7 +240,7 @@ SUBJECTS = {
     "sweep": Subject(
         make_sweep,
         {
-            "verify": _printed("verify", "sweep"),
+            "check": _printed("check", "sweep"),
             "report": _page("sweep"),
             "load_record": lambda: _read_record("sweep/dataset.zarr"),
             "status": _printed("sweep", "--status", "sweep", "--json"),
@@ -250,7 +250,7 @@ SUBJECTS = {
     "watched": Subject(
         make_watched,
         {
-            "verify": _printed("verify", "watched"),
+            "check": _printed("check", "watched"),
             "report": _page("watched"),
             "load_record": lambda: _read_record("watched/record.zarr"),
             "watched": lambda: str(steps_watched()),
@@ -259,7 +259,7 @@ SUBJECTS = {
     "forecast": Subject(
         make_forecast,
         {
-            "verify": _printed("verify", "forecast"),
+            "check": _printed("check", "forecast"),
             "report": _page("forecast"),
             "load_record": lambda: _read_record("forecast/forecast/sky/record.zarr"),
         },
@@ -267,7 +267,7 @@ SUBJECTS = {
     "observed": Subject(
         make_observed,
         {
-            "verify": _printed("verify", "observed"),
+            "check": _printed("check", "observed"),
             "report": _page("observed"),
             "load_record": lambda: _read_record("observed/record.zarr"),
         },
@@ -275,7 +275,7 @@ SUBJECTS = {
     "reproduced": Subject(
         make_reproduced,
         {
-            "verify": _printed("verify", "reproduced"),
+            "check": _printed("check", "reproduced"),
             "report": _page("reproduced"),
             "load_record": lambda: _read_record(f"reproduced/{BUILT_IN}/record.zarr"),
         },
@@ -283,7 +283,7 @@ SUBJECTS = {
     CHECKPOINTS: Subject(
         lambda: print(train_with_checkpoints()),
         {
-            "verify": _printed("verify", CHECKPOINTS),
+            "check": _printed("check", CHECKPOINTS),
             "resume": train_with_checkpoints,
             "observe": _observed,
         },

@@ -31,9 +31,9 @@ LINES = (
     (*SWEEP,),
     (*SWEEP, "--plan"),
     ("sweep", "--status", "sweep", "--json"),
-    ("verify", "sweep", "--repair", "--file", NAME, "--workers", "1"),
-    ("verify", "result"),
-    ("verify", "watched", "--json"),
+    ("check", "sweep", "--repair", "--file", NAME, "--workers", "1"),
+    ("check", "result"),
+    ("check", "watched", "--json"),
     ("report", "result", "sweep", "watched", "forecast", "--out", "page.html"),
     ("forecast", "sky.csv", "--out", "out", "--width", "4"),
     ("forecast", "text.txt", "--queries", "2", "--n-vocab", "20", "--out", "out"),
@@ -244,7 +244,7 @@ def test_a_user_without_a_name_and_a_home_is_served(arena, subject):
     for words in (
         ["list"],
         ["env"],
-        ["verify", "result"],
+        ["check", "result"],
         ["report", "result", "--out", "page.html"],
     ):
         answer = arena.command(*words, where=subject("result"), user=NOBODY - 1, home=False)

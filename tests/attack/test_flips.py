@@ -1,7 +1,7 @@
 """One bit of one file is flipped: every reader then gives what it gave before, or says that
 something is damaged.
 
-`saccade verify` finds every flip, except in pages of reports, which are drawn from what it does
+`saccade check` finds every flip, except in pages of reports, which are drawn from what it does
 check. A corpus in the cache is made again.
 """
 
@@ -49,7 +49,7 @@ def silence(before: Answer, after: Answer, file: str) -> list[str]:
     other = [
         reader for reader, found in after.value.items() if found not in (None, before.value[reader])
     ]
-    unseen = after.value.get("verify") is not None and not file.endswith("report.html")
+    unseen = after.value.get("check") is not None and not file.endswith("report.html")
     return [f"{reader} gives another answer" for reader in other] + [
         "verify says that all is whole"
     ] * unseen

@@ -64,7 +64,7 @@ def test_training_goes_on_and_what_was_seen_is_saved_when_there_is_room_again(
             arena.call(steps_watched, where=place).value for place in (disk, subject("watched"))
         )
         assert seen == (whole if until else {step: whole[step] for step in seen})
-        assert arena.command("verify", "watched", where=disk).code == 0
+        assert arena.command("check", "watched", where=disk).code == 0
 
 
 @pytest.mark.parametrize("room", ROOM)
@@ -79,7 +79,7 @@ def test_training_goes_on_without_checkpoints_and_those_that_were_written_stay(a
         assert "Traceback" not in answer.err
         assert "a checkpoint could not be written" in answer.err
         assert (disk / CHECKPOINTS / "checkpoint-000000000000").is_dir()
-        assert arena.command("verify", CHECKPOINTS, where=disk).code == 0
+        assert arena.command("check", CHECKPOINTS, where=disk).code == 0
         (disk / "ballast").unlink()
         again = arena.call(train_with_checkpoints, where=disk)
         assert (again.code, again.value) == (0, whole.value), again.err
@@ -93,7 +93,7 @@ def test_an_earlier_result_stays(arena, room):
         fill(disk, room)
         answer = arena.command(*again, where=disk)
         assert (answer.mistakes, answer.code) == ([], 2), answer.err
-        assert arena.command("verify", "result", where=disk).code == 0
+        assert arena.command("check", "result", where=disk).code == 0
         (disk / "ballast").unlink()
         assert arena.command(*again, where=disk).code == 0
 

@@ -65,7 +65,7 @@ def test_a_sweep_goes_on_where_it_was_killed(arena):
         assert len(runs) == len(set(runs)) == 40
         assert_same_dataset(scene / "sweep", whole / "sweep")
         assert not drafts(scene)
-        assert arena.command("verify", "sweep", where=scene).code == 0
+        assert arena.command("check", "sweep", where=scene).code == 0
         manifest = (scene / "sweep" / "manifest.jsonl").read_bytes()
         assert arena.command(*sweep, where=scene).out.startswith("40 finished\n")
         assert (scene / "sweep" / "manifest.jsonl").read_bytes() == manifest
@@ -81,7 +81,7 @@ def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject, name, again)
         seconds = arena.command(*again, where=place).seconds
         for _ in range(SHARE):
             arena.command(*again, where=place, kill=rng.uniform(0, seconds))
-            assert arena.command("verify", name, where=place).code == 0
+            assert arena.command("check", name, where=place).code == 0
             assert None not in arena.call(read, name, where=place).value.values()
         assert arena.command(*again, where=place).code == 0
         assert not drafts(scene)
@@ -101,9 +101,9 @@ def test_of_several_experiments_each_result_is_whole_or_not_there(arena):
             there = [name for name in TOGETHER if (scene / "results" / name).exists()]
             assert number % 2 or len(there) == 2
             for name in there:
-                assert arena.command("verify", f"results/{name}", where=scene).code == 0
+                assert arena.command("check", f"results/{name}", where=scene).code == 0
             assert arena.command(*TOGETHER, where=scene).code == 0
-            assert arena.command("verify", "results", where=scene).code == 0
+            assert arena.command("check", "results", where=scene).code == 0
             assert not drafts(scene)
 
 
@@ -121,7 +121,7 @@ def test_training_goes_on_from_a_whole_checkpoint_to_the_same_bits(arena):
             there = sorted(path.name for path in (scene / CHECKPOINTS).glob("checkpoint-*"))
             assert there[: len(before)] == before
             before = there
-            assert not there or arena.command("verify", CHECKPOINTS, where=scene).code == 0
+            assert not there or arena.command("check", CHECKPOINTS, where=scene).code == 0
         answer = arena.call(train_with_checkpoints, where=scene)
         assert (answer.code, answer.value) == (0, whole.value), answer.err
         assert (
@@ -144,7 +144,7 @@ def test_a_watched_run_keeps_what_was_over(arena):
                 assert found.code == 0, found.err
                 assert len(found.value) >= over
                 assert found.value == {step: reference[step] for step in found.value}
-                assert arena.command("verify", "watched", where=scene).code == 0
+                assert arena.command("check", "watched", where=scene).code == 0
 
 
 def test_a_cache_is_never_half_a_corpus(arena, subject):

@@ -64,7 +64,7 @@ PLACES = {"long": LONG, "loop": "loop", "null": "a\0b", "bytes": os.fsdecode(b"\
 COMMANDS = [
     ("report", "{}"),
     ("report", "results", "--out", "{}/page.html"),
-    ("verify", "{}"),
+    ("check", "{}"),
     ("forecast", "{}"),
     ("run", "{}.py"),
     ("sweep", "--status", "{}"),

@@ -92,10 +92,10 @@ def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(own, tmp_p
 
 def test_a_damaged_record_is_run_again_to_the_same_numbers(own, tmp_path):
     record = damaged(own, tmp_path / "results")
-    code, printed, _ = called("verify", tmp_path / "results")
+    code, printed, _ = called("check", tmp_path / "results")
     assert (code, "--repair reruns it" in printed) == (1, True)
     assert printed.endswith("1 of 2 records are intact\n")
-    code, printed, _ = called("verify", tmp_path / "results", "--repair", "--file", QUICK)
+    code, printed, _ = called("check", tmp_path / "results", "--repair", "--file", QUICK)
     assert (code, "it has been run again\n2 of 2 records are intact\n" in printed) == (0, True), (
         printed
     )
@@ -113,7 +113,7 @@ def test_a_damaged_record_is_run_again_to_the_same_numbers(own, tmp_path):
 def test_a_damaged_record_that_does_not_say_how_it_was_made_stays_damaged(own, tmp_path):
     record = damaged(own, tmp_path / "results")
     (record.parent / "about.json").unlink()
-    code, printed, _ = called("verify", tmp_path / "results", "--repair", "--file", QUICK)
+    code, printed, _ = called("check", tmp_path / "results", "--repair", "--file", QUICK)
     assert (code, "since about.json is lost" in printed) == (1, True)
 
 

@@ -188,7 +188,7 @@ def test_a_killed_run_that_has_lost_its_description_is_damage(tmp_path, capsys):
     (folder / "observations" / "about.json").unlink()
     wrong, n_found = damaged_records(tmp_path)
     assert ([*wrong], n_found) == ([str(folder)], 1)
-    assert main(["verify", str(folder)]) == 1
+    assert main(["check", str(folder)]) == 1
     assert "about.json" in capsys.readouterr().out
 
 
@@ -197,7 +197,7 @@ def test_folders_that_lie_deep_are_searched(tmp_path):
         tmp_path / "run" / Path(*"a" * 1100)
     )  # Python's own makedirs, rmtree and rglob cannot go so deep
     assert damaged_records(tmp_path) == ({}, 0)
-    assert main(["verify", str(tmp_path)]) == 2
+    assert main(["check", str(tmp_path)]) == 2
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
     remove_folder(tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -207,22 +207,22 @@ def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     recorder = saccade.watch(
         zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run"
     ).__enter__()
-    assert main(["verify", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path)]) == 0
     assert "no observation yet" in capsys.readouterr().out
     for step in range(3):
         recorder.step(step)  # and no more: as if killed
     for folder in (tmp_path, tmp_path / "run"):
-        assert main(["verify", str(folder)]) == 0
+        assert main(["check", str(folder)]) == 0
         said = capsys.readouterr().out
         assert (
             "a watched run that is still running or was killed: 3 observations, from step 0 to 2"
             in said
         )
         assert "1 of 1 records are intact" in said
-    assert main(["verify", str(tmp_path), "--json"]) == 0
+    assert main(["check", str(tmp_path), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["unfinished"]) == [str(tmp_path / "run")]
     harmed(next((tmp_path / "run" / "observations").glob("*1.*.npz")), "flipped")
-    assert main(["verify", str(tmp_path), "--repair"]) == 1
+    assert main(["check", str(tmp_path), "--repair"]) == 1
     said = capsys.readouterr().out
     assert (
         "training cannot be run again; `saccade.load_record(folder, whole=False)` reads what is whole"

@@ -790,9 +790,9 @@ def test_a_folder_that_cannot_be_listed_is_neither_replaced_nor_called_intact(
     monkeypatch.setattr(os, "scandir", refused)
     with pytest.raises(InputError, match=r"did not write or no longer knows \(secret\)"):
         written_result(tmp_path / "mine", Settings())
-    assert main(["verify", str(tmp_path)]) == 1
+    assert main(["check", str(tmp_path)]) == 1
     assert f"not verified: {secret} cannot be read: Permission denied" in capsys.readouterr().out
-    assert main(["verify", str(secret)]) == 2
+    assert main(["check", str(secret)]) == 2
     assert (
         capsys.readouterr().err
         == f"saccade: {secret} holds neither a sweep nor a record; {secret} cannot be read: Permission denied.\n"

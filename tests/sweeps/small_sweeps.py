@@ -47,7 +47,7 @@ def computed(grid: Grid) -> list[Outcome]:
 
 
 def repaired(path: Path, *more: object) -> tuple[int, str, str]:
-    return called("verify", path, "--repair", "--file", NAME, "--workers", 1, *more)
+    return called("check", path, "--repair", "--file", NAME, "--workers", 1, *more)
 
 
 def called(*arguments: object) -> tuple[int, str, str]:

@@ -92,7 +92,7 @@ def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
 
 
 @pytest.mark.parametrize(
-    ("command", "options"), [("sweep", SWEEP_OPTIONS), ("verify", VERIFY_OPTIONS)]
+    ("command", "options"), [("sweep", SWEEP_OPTIONS), ("check", VERIFY_OPTIONS)]
 )
 def test_help_names_every_option(command, options, capsys):
     with pytest.raises(SystemExit) as stop:

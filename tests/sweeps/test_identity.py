@@ -81,7 +81,7 @@ def test_runs_without_the_compiled_code_are_other_runs_and_repair_nothing(tmp_pa
     damaged = next((path / "runs").iterdir())
     whole = damaged.read_bytes()
     damaged.write_bytes(b"damaged")
-    refused = _finished(tmp_path, "-m", "saccade", "verify", path, "--repair", "--file", NAME)
+    refused = _finished(tmp_path, "-m", "saccade", "check", path, "--repair", "--file", NAME)
     assert refused.returncode == 2
     assert f"(compiled C: '{compiled_code()}' then, 'not built' now)" in refused.stderr
     assert damaged.read_bytes() == b"damaged"

@@ -101,7 +101,7 @@ def test_what_was_finished_is_kept(means, tmp_path):
     assert 0 < len(finished) == len(set(finished)) < 10_000
     counts = json.loads(called("sweep", "--status", out, "--json")[1])
     assert (counts["finished"], counts["missing"]) == (len(finished), 10_000 - len(finished))
-    code, printed, _ = called("verify", out)
+    code, printed, _ = called("check", out)
     assert (code, "missing" in printed, "not what was written" in printed) == (1, True, False), (
         printed
     )

@@ -81,7 +81,7 @@ def test_a_swept_text_that_was_rewritten_is_another_run(
     assert main(asked) == 0
     texts[1].write_text("all is hell. " * 99)
     folder = tmp_path / "results" / "sweeps" / "quick"
-    assert main(["verify", str(folder)]) == 0
+    assert main(["check", str(folder)]) == 0
     capsys.readouterr()
     assert main(["sweep", "--status", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["missing"] == 1
@@ -110,24 +110,24 @@ def test_a_file_that_only_a_folder_names_is_never_run(
         main(["sweep", "--status", str(sweep)]) == 0
     )  # it is read as text: the edited file makes other runs
     assert "0 finished, 2 missing, 2 of other settings or code" in capsys.readouterr().out
-    assert main(["verify", str(sweep)]) == 1
-    assert main(["verify", "results"]) == 1
-    assert main(["verify", str(sweep), "--repair"]) == 2
+    assert main(["check", str(sweep)]) == 1
+    assert main(["check", "results"]) == 1
+    assert main(["check", str(sweep), "--repair"]) == 2
     assert (
         "which is not run just because a folder names it; if you trust it, add --file and its path."
         in capsys.readouterr().err
     )
-    assert main(["verify", "results", "--repair"]) == 1
+    assert main(["check", "results", "--repair"]) == 1
     assert capsys.readouterr().out.count("add --file and its path") == 2
     assert not Path("ran").exists()
     assert (
-        main(["verify", str(sweep), "--repair", "--file", "types.py"]) == 2
+        main(["check", str(sweep), "--repair", "--file", "types.py"]) == 2
     )  # run, since it is named, and found to be another
     assert "what these numbers depend on has changed (types.py: " in capsys.readouterr().err
     assert Path("ran").exists()
     mine.write_text(TEXT)
-    assert main(["verify", "results", "--repair", "--file", "types.py"]) == 0
-    assert main(["verify", "results"]) == 0
+    assert main(["check", "results", "--repair", "--file", "types.py"]) == 0
+    assert main(["check", "results"]) == 0
 
 
 def test_the_result_of_a_file_that_was_edited_since_is_not_replaced_silently(mine: Path) -> None:

@@ -1,4 +1,4 @@
-"""`saccade verify`: damage of every kind is found, and repaired to the same bits by running just
+"""`saccade check`: damage of every kind is found, and repaired to the same bits by running just
 that again.
 """
 
@@ -47,7 +47,7 @@ def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp("repair") / "whole"
     kept(small_grid(3), path)
     assert called(*small_arguments(path, 5, "--workers", 1))[0] == 0
-    assert called("verify", path)[0] == 0
+    assert called("check", path)[0] == 0
     return path
 
 
@@ -72,10 +72,10 @@ def damaged_copy(whole, path):
 def test_damage_is_listed_and_repair_runs_just_that_again_to_the_same_bits(whole, tmp_path):
     path = tmp_path / "damaged"
     runs, files = damaged_copy(whole, path)
-    code, printed, _ = called("verify", path, "--json")
+    code, printed, _ = called("check", path, "--json")
     found = json.loads(printed)
     assert (code, set(found["damaged"]), set(found["runs"])) == (1, files, runs)
-    code, printed, _ = called("verify", path)
+    code, printed, _ = called("check", path)
     assert code == 1
     assert all(f"damaged: {path / file}" in printed for file in files)
     before = Counter(manifest_runs(path))
@@ -83,14 +83,14 @@ def test_damage_is_listed_and_repair_runs_just_that_again_to_the_same_bits(whole
     assert (code, "it has been repaired" in printed) == (0, True)
     assert Counter(manifest_runs(path)) - before == Counter(runs)
     assert_same_dataset(path, whole)
-    assert called("verify", path)[0] == 0
+    assert called("check", path)[0] == 0
     assert len(list((path / "runs").glob("*.damaged"))) == 2  # kept, for whoever wants to look
 
 
 def test_a_sweep_does_not_go_on_over_damage(whole, tmp_path):
     damaged_copy(whole, tmp_path / "damaged")
     path = tmp_path / "damaged"
-    assert_refused(called(*small_arguments(path, 5)), f"saccade verify {path} --repair")
+    assert_refused(called(*small_arguments(path, 5)), f"saccade check {path} --repair")
 
 
 def copy_with_damaged_dataset(whole, path):
@@ -147,7 +147,7 @@ def test_a_bit_flipped_anywhere_in_the_description_is_found_and_nothing_is_writt
         (path / "sweep.json").write_bytes(described)
         flipped(path / "sweep.json", place)
         damaged = contents(path)
-        assert f"damaged: {path / 'sweep.json'}" in called("verify", path)[1]
+        assert f"damaged: {path / 'sweep.json'}" in called("check", path)[1]
         code, _, err = repaired(path)
         assert (code, err.count("\n"), "Give the whole `saccade sweep` command again" in err) == (
             2,
@@ -164,25 +164,25 @@ def test_without_its_description_a_sweep_is_damaged(whole, tmp_path):
     shutil.copytree(whole, tmp_path / "in" / "sweep")
     (tmp_path / "in" / "sweep" / "sweep.json").unlink()
     for path in (tmp_path / "in", tmp_path / "in" / "sweep"):
-        code, printed, _ = called("verify", path)
+        code, printed, _ = called("check", path)
         assert (code, "sweep.json is lost" in printed) == (1, True)
 
 
 def test_missing_runs_are_not_whole_and_repair_runs_them(path, whole):
     (path / "manifest.jsonl").unlink()
     sorted((path / "runs").iterdir())[0].unlink()
-    code, printed, _ = called("verify", path, "--json")
+    code, printed, _ = called("check", path, "--json")
     assert (code, len(json.loads(printed)["missing"])) == (
         1,
         10,
     )  # none is known to be whole before files are taken up
     with SweepFolder(path).writing():
         pass
-    code, printed, _ = called("verify", path)
+    code, printed, _ = called("check", path)
     assert (code, "runs are missing" in printed) == (1, True)
     assert repaired(path)[0] == 0
     assert_same_dataset(path, whole)
-    assert called("verify", path)[0] == 0
+    assert called("check", path)[0] == 0
 
 
 def test_a_run_that_does_not_finish_again_leaves_the_dataset_as_it_was(whole, tmp_path):
@@ -193,7 +193,7 @@ def test_a_run_that_does_not_finish_again_leaves_the_dataset_as_it_was(whole, tm
         refused = repaired(path, "--time-limit", "1e-9")
         assert_refused(refused, "3 runs did not finish (took more than 1e-09 s)")
         assert contents(path / "dataset.zarr") == before
-        assert called("verify", path)[0] == 1
+        assert called("check", path)[0] == 1
     assert repaired(path)[0] == 0
     assert_same_dataset(path, whole)
 
@@ -212,7 +212,7 @@ def test_a_run_that_does_not_finish_again_leaves_the_dataset_as_it_was(whole, tm
 @pytest.mark.parametrize("kind", ["flipped", "lost"])
 def test_damaged_results_are_found_and_written_again_without_a_run(path, file, kind, whole):
     flipped(path / file) if kind == "flipped" else (path / file).unlink()
-    assert called("verify", path)[0] == 1
+    assert called("check", path)[0] == 1
     assert repaired(path)[0] == 0
     shutil.rmtree(
         path / "dataset.zarr.damaged", ignore_errors=True
@@ -225,9 +225,9 @@ def test_a_bit_flipped_anywhere_is_found(path):
     for file, content in contents(path).items():
         for place in {0, len(content) - 1, *rng.integers(0, len(content), 3)} if content else ():
             flipped(path / file, int(place))
-            assert called("verify", path)[0] == 1, (file, place)
+            assert called("check", path)[0] == 1, (file, place)
             (path / file).write_bytes(content)
-    assert called("verify", path)[0] == 0
+    assert called("check", path)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_manifest_leads_to_no_file_outside_its_folder(whole, tmp_path, name):
     for line in ({"file": name, "sha256": "0" * 64, "runs": []}, {"file": name, "lost": True}):
         with (path / "manifest.jsonl").open("a") as manifest:
             manifest.write(_written(line))
-    code, printed, _ = called("verify", path)
+    code, printed, _ = called("check", path)
     assert (code, "2 of its lines cannot be read" in printed) == (1, True)
     assert repaired(path)[0] == 0
     assert contents(tmp_path) == before
@@ -265,7 +265,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(whole, tmp_path, name):
     (path / name).symlink_to(victim)
     for arguments in (
         small_arguments(path, 6, "--workers", 1),
-        ("verify", path, "--repair", "--file", NAME),
+        ("check", path, "--repair", "--file", NAME),
     ):
         assert_refused(called(*arguments))
         assert victim.read_text() == "a thesis"
@@ -279,8 +279,8 @@ def test_drafts_of_living_and_of_killed_writers_are_no_damage(path, whole, tmp_p
     with whole_file(path / "summary.csv"), sealed_folder(path / "dataset.zarr") as draft:
         shutil.copytree(whole / "dataset.zarr", draft, dirs_exist_ok=True)
         shutil.copy(whole / "summary.csv", path)
-        assert called("verify", path)[0] == 0
-        assert called("verify", tmp_path)[0] == 0
+        assert called("check", path)[0] == 0
+        assert called("check", tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_damaged_description_is_a_sentence(whole, tmp_path, text):
     path = tmp_path / "damaged"
     path.mkdir()
     (path / "sweep.json").write_text(text)
-    for arguments in (("sweep", "--status", path), ("verify", path, "--repair", "--file", NAME)):
+    for arguments in (("sweep", "--status", path), ("check", path, "--repair", "--file", NAME)):
         assert_refused(called(*arguments))
 
 
@@ -300,11 +300,11 @@ def test_beside_a_process_that_writes_verify_finds_no_damage_in_what_is_under_wa
         for file in (path / "runs").iterdir():
             shutil.copy(file, path / "runs" / f"{'0' * 20}.npz")  # it has no line yet
         (path / "summary.csv").write_text("half of the results are new")
-        code, out, _ = called("verify", path)
+        code, out, _ = called("check", path)
         assert (code, "damaged" in out) == (1, False)
         assert "a sweep is running there" in out
-        assert json.loads(called("verify", path, "--json")[1])["damaged"] == {}
-    code, out, _ = called("verify", path)
+        assert json.loads(called("check", path, "--json")[1])["damaged"] == {}
+    code, out, _ = called("check", path)
     assert (code, "running there" in out) == (1, False)
     assert "summary.csv" in out
 
@@ -322,7 +322,7 @@ def test_what_changes_while_it_is_verified_is_looked_at_again(path, monkeypatch)
         return found
 
     monkeypatch.setattr(repair_module, "_damage", and_the_writer_ends)
-    assert called("verify", path)[0] == 0
+    assert called("check", path)[0] == 0
 
 
 def test_a_dataset_without_its_checksums_is_kept_and_made_again(path, whole):
@@ -345,14 +345,14 @@ def test_a_pipe_in_place_of_a_file_of_runs_is_set_aside(path, whole):
     file = next((path / "runs").iterdir())
     file.unlink()
     os.mkfifo(file)
-    assert called("verify", path)[0] == 1
+    assert called("check", path)[0] == 1
     assert repaired(path)[0] == 0
     assert_same_dataset(path, whole)
 
 
 def test_a_folder_without_anything_is_a_sentence(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
-        assert_refused(called("verify", path))
+        assert_refused(called("check", path))
 
 
 def test_a_result_whose_settings_are_damaged_is_not_run_again_with_others(tmp_path):
@@ -395,7 +395,7 @@ def test_a_result_of_other_code_is_not_replaced_by_other_numbers(tmp_path):
     shutil.copytree(package, tmp_path / "saccade", ignore=ignored)
     edit = ("theories/scan_and_snap/early_attention.py", "\ndef ", "\nANOTHER = 1.01\n\n\ndef ")
     ended = subprocess.run(
-        [sys.executable, "-c", _IN_A_COPY, *edit, "verify", "results", "--repair", "--file", NAME],
+        [sys.executable, "-c", _IN_A_COPY, *edit, "check", "results", "--repair", "--file", NAME],
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         cwd=tmp_path,
         capture_output=True,
@@ -450,10 +450,10 @@ def test_what_lies_in_the_folder_of_a_sweep_is_verified_too(whole, tmp_path, pla
     else:
         with result_folder(inner, small_config()) as folder:
             write_json(folder / "about.json", {})
-    assert called("verify", tmp_path / "sweep")[0] == 0
+    assert called("check", tmp_path / "sweep")[0] == 0
     harmed = inner / ("summary.csv" if kind == "sweep" else "about.json")
     harmed.write_bytes(harmed.read_bytes() + b" ")
     for asked in (tmp_path / "sweep", inner):
-        code, out, _ = called("verify", asked)
+        code, out, _ = called("check", asked)
         assert code == 1
         assert str(inner) in out

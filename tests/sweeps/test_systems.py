@@ -129,9 +129,9 @@ def test_it_leaves_a_dataset_a_summary_and_a_figure_as_every_sweep_does(tmp_path
         [float(row["final_loss"]) for row in rows], found.loss.isel(time=-1).values.ravel()
     )
     assert (tmp_path / "figure.svg").stat().st_size > 1000
-    assert main(["verify", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path)]) == 0
     (tmp_path / "summary.csv").write_text("like\n")
-    assert main(["verify", str(tmp_path)]) == 1
+    assert main(["check", str(tmp_path)]) == 1
 
 
 def test_one_process_at_a_time_writes_to_a_folder(tmp_path):
@@ -168,7 +168,7 @@ def test_after_a_kill_while_results_are_written_the_same_call_does_the_rest(
             saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
     assert not (tmp_path / "checksums.json").exists()
     saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
-    assert main(["verify", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path)]) == 0
 
 
 def test_a_damaged_run_is_named_with_what_to_do(tmp_path):

@@ -118,7 +118,7 @@ def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(
     assert config["check"]["n_calls"] == 2
     kept = {name: (stopped / "run" / "observations" / name).read_bytes() for name in before}
     assert kept == before  # also those that have given way
-    assert main(["verify", str(stopped)]) == 0
+    assert main(["check", str(stopped)]) == 0
     assert_same(saccade.load_record(stopped / "run"), whole)
 
 
@@ -147,7 +147,7 @@ def test_a_run_that_ended_goes_on_and_readers_see_its_new_part_at_once(tmp_path,
         CHECKPOINT + 5,
     ]
     assert main(["report", str(tmp_path / "run"), "--out", str(page)]) == 0
-    assert main(["verify", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path)]) == 0
     recorder.close()
     train(tmp_path, CHECKPOINT, STEPS, resume=True)  # and once more, to the end
     assert_same(saccade.load_record(tmp_path / "run"), whole)

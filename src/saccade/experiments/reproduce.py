@@ -68,7 +68,7 @@ def reproduce(
             result.record.attrs["size"] = size
         result.record.attrs["computation"] = json.dumps(parts)
         if own:
-            result.record.attrs["file"] = own  # so that `saccade verify --repair` finds it
+            result.record.attrs["file"] = own  # so that `saccade check --repair` finds it
         is_default = settings == asked.settings() and asked.name in ANSWERS
         stored = ANSWERS[asked.name]["verdicts"] if is_default else None
         outcome = Outcome(asked.name, result.answer, folder, result.record, result.claims, stored)

@@ -17,5 +17,5 @@ resumable.
 | `estimate.py`     | how long it will take, from a timed sample                                     |
 | `repair.py`       | what of a folder is damaged, and running just that again                       |
 | `sweep.py`        | the Python call                                                                |
-| `command.py`      | the commands `saccade sweep` and `saccade verify`                              |
+| `command.py`      | the commands `saccade sweep` and `saccade check`                              |
 """

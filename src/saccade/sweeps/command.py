@@ -1,4 +1,4 @@
-"""The commands `saccade sweep` and `saccade verify`: their options and what they print."""
+"""The commands `saccade sweep` and `saccade check`: their options and what they print."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
     if told["under_way"]:
         whole = f"{told['files'] - len(told['damaged'])} of {told['files']} files of runs are intact so far"
         print(
-            f"{told['folder']}: a sweep is running there; {whole}; verify again when it has ended"
+            f"{told['folder']}: a sweep is running there; {whole}; check again when it has ended"
         )
         return
     done = "it has been repaired" if told["repaired"] else "--repair reruns what is needed"

@@ -140,7 +140,7 @@ def read_outcomes(
         Exception
     ) as error:  # what the archive, JSON, NumPy and xarray raise on damage is of a dozen kinds
         raise InputError(
-            f"{path} is damaged: {error}. `saccade verify {path.parent.parent} --repair` runs that again."
+            f"{path} is damaged: {error}. `saccade check {path.parent.parent} --repair` runs that again."
         ) from None
 
 

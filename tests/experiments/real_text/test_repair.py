@@ -56,8 +56,8 @@ def test_a_damaged_result_is_run_again_to_the_same_numbers(name: str, tmp_path: 
         if path.name[0].isdigit()
     )
     chunk.write_bytes(chunk.read_bytes()[:-1])
-    assert called("verify", tmp_path / "out")[0] == 1
-    code, printed, _ = called("verify", tmp_path / "out", "--repair")
+    assert called("check", tmp_path / "out")[0] == 1
+    code, printed, _ = called("check", tmp_path / "out", "--repair")
     assert (code, "it has been run again" in printed) == (0, True), printed
     xr.testing.assert_equal(load_record(whole.folder), before)
     assert json.loads((whole.folder / "claims.json").read_text()) == claims
