@@ -293,8 +293,8 @@ def text_entropy(
             caption="Under Adam: entropy of one layer over the updates (does it turn upwards again?), "
             "and of each of six layers, dark for low ones. Bands: lowest and highest seed.",
         )
-    also = f" Also, {', and '.join(found[2:])}." if found[2:] else ""
-    return f"{lab.yes_or_no(*main)}: on {text}, {', and '.join(found[:2])}.{also}"
+    rest = "".join(f" {one[0].upper()}{one[1:]}." for one in found[1:])
+    return f"{lab.yes_or_no(*main)}: on {text}, {found[0]}.{rest}"
 
 
 def trained(
