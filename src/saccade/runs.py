@@ -292,17 +292,7 @@ def _system(given: Any, model: Any = None, **rates: float | None) -> System:
             chain=given,
             **wanted,
         )
-    if not isinstance(given, System):
-        also = "for text, make a `saccade.corpus` and call `saccade.train_text`"
-        if isinstance(given, Corpus):
-            also = (
-                "train on a corpus with `saccade.train_text`; its flow is that of its `windows()`"
-            )
-        elif isinstance(given, type):
-            also = f"make one of the class first, {given.__name__}(...)"
-        raise InputError(
-            f"the first argument must be a System, a SequenceClasses, Windows or a MarkovChain, got {shortened(given)}; {also}."
-        )
+    _checked_data(given, System)
     if model is not None:
         raise InputError(
             f"`model` is for data; {type(given).__name__} already is a model with its data."
@@ -324,6 +314,21 @@ def _shared_options(model: Pairwise) -> dict[str, Any]:
         name: getattr(model, name)
         for name in ("normalise", "residual", "lr_decoder", "lr_attention")
     }
+
+
+def _checked_data(given: Any, kind: type) -> Any:
+    if not isinstance(given, kind):
+        also = "for text, make a `saccade.corpus` and call `saccade.train_text`"
+        if isinstance(given, Corpus):
+            also = (
+                "train on a corpus with `saccade.train_text`; its flow is that of its `windows()`"
+            )
+        elif isinstance(given, type):
+            also = f"make one of the class first, {given.__name__}(...)"
+        raise InputError(
+            f"the first argument must be a System, a SequenceClasses, Windows or a MarkovChain, got {shortened(given)}; {also}."
+        )
+    return given
 
 
 def _called(given: Any) -> str:
