@@ -301,7 +301,7 @@ def _system(given: Any, model: Any = None, **rates: float | None) -> System:
         raise InputError(
             f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`."
         )
-    return replace(given, **wanted) if wanted else given  # type: ignore[type-var]
+    return replace(given, **wanted) if wanted else given
 
 
 def _shared_options(model: Pairwise) -> dict[str, Any]:
