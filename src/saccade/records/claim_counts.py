@@ -50,8 +50,8 @@ def counted(counts: Mapping[str, Any]) -> str:
     if controls := counts.get("controls", 0):
         fine = controls - counts.get("controls that do not fail", 0)
         must = "fails, as it must" if controls == 1 else "fail, as they must"
-        of_all = f"{fine} of " if fine < controls else ""
-        parts.append(f"{of_all}{_many(controls, 'control')} {must}")
+        said = f"{_many(controls, 'control')} {must}"
+        parts.append(said if fine == controls else f"{fine} of {_many(controls, 'control')} fail")
     return "; ".join(parts)
 
 
