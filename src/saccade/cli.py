@@ -179,7 +179,15 @@ def _reproduce(arguments: list[str]) -> int:
     ):  # refused before the work
         outcomes = _run_all(jobs, options, every_claim=options.verbose)
         if folder is not None and options.real:
-            _write_findings(folder, outcomes)
+            from saccade.experiments import experiment
+            from saccade.lab.findings import findings_page, picture
+            from saccade.report.style import save_figure
+
+            asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
+            write_text(folder / "findings.md", findings_page(outcomes, asked))
+            make_folder(folder / "figures")
+            for outcome in outcomes:
+                save_figure(picture(outcome.folder), folder / "figures" / outcome.name)
         elif folder is not None:
             write_text(
                 folder / "errata.md",
@@ -192,19 +200,6 @@ def _reproduce(arguments: list[str]) -> int:
 
 def _exit_code(outcomes: list[Any]) -> int:
     return int(any(outcome.unexpected for outcome in outcomes))
-
-
-def _write_findings(folder: Path, outcomes: list[Any]) -> None:
-    """The page of findings and its pictures."""
-    from saccade.experiments import experiment
-    from saccade.lab.findings import findings_page, picture
-    from saccade.report.style import save_figure
-
-    asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
-    write_text(folder / "findings.md", findings_page(outcomes, asked))
-    make_folder(folder / "figures")
-    for outcome in outcomes:
-        save_figure(picture(outcome.folder), folder / "figures" / outcome.name)
 
 
 def _job(name: str, full: bool) -> tuple[str, Any, str]:
@@ -498,19 +493,6 @@ def _print_no_more() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _open_streams() -> None:
-    """Give standard streams that were closed a place, or the next file that is opened would take
-    their number and get what is printed; and print names that are not UTF-8 with escapes.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass
-    os.close(descriptor)
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
-        stream.reconfigure(errors="backslashreplace")
-        setattr(sys, name, stream)
-
-
 def _use_compilation_cache() -> None:
     """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not
     be imported for it.
@@ -558,7 +540,14 @@ def entry() -> None:
     """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still
     running in threads.
     """
-    _open_streams()
+    # A file that is opened next must not take the number of a stream that was closed.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
+        stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
     answer_ctrl_c()
     code = main()
     if code == 130:

@@ -38,7 +38,8 @@ def flags(arguments: list[str], purpose: str, example: str, **fields: tuple[Any,
             ]  # else `--no-x` alone, which the words of `x` do not describe
         declared.append((name, kind, field(default=default)))
     kind = make_dataclass("Options", declared, namespace={"__doc__": None})
-    said, prog = io.StringIO(), _prog(example)
+    words = example.rpartition(" && ")[2].split()
+    said, prog = io.StringIO(), " ".join(words[: 3 if words[1] == "run" else 2])
     try:
         with contextlib.redirect_stderr(said), _seeds_as_typed():
             description = f"{purpose}\n\nExample: {example}"
@@ -97,16 +98,6 @@ def _count_or_list(words: list[str]) -> int | tuple[int, ...]:
             )
     numbers = tuple(map(int, parts))
     return numbers[0] if len(numbers) == 1 and "," not in text else numbers
-
-
-def _prog(example: str) -> str:
-    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags
-    depend on.
-
-    An example may first make what it needs: `... && saccade check results`.
-    """
-    words = example.rpartition(" && ")[2].split()
-    return " ".join(words[: 3 if words[1] == "run" else 2])
 
 
 _RULE = re.compile(r"^\s*[─-]+$")

@@ -64,19 +64,17 @@ def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
             counts = counted and isinstance(
                 number, int
             )  # 1 may stand for a setting that is 0.5 by default
-            _check(name, number, declared, low, counts)
-
-
-def _check(name: str, number: float, declared: Range | None, low: float, counts: bool) -> None:
-    if declared is not None:
-        checked_number(name, number, low=declared.low, high=declared.high)
-    elif name.endswith(("ratio", "ratios")):
-        checked_number(name, number, low=0.0, high=_MOST, open_low=True)
-    elif counts:
-        checked_count(name, number, low=math.floor(low))
-        checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)
-    elif not abs(number) <= _MOST:
-        raise InputError(f"`{name}` must be a number of at most {_MOST:g} in size; got {number}.")
+            if declared is not None:
+                checked_number(name, number, low=declared.low, high=declared.high)
+            elif name.endswith(("ratio", "ratios")):
+                checked_number(name, number, low=0.0, high=_MOST, open_low=True)
+            elif counts:
+                checked_count(name, number, low=math.floor(low))
+                checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)
+            elif not abs(number) <= _MOST:
+                raise InputError(
+                    f"`{name}` must be a number of at most {_MOST:g} in size; got {number}."
+                )
 
 
 @cache

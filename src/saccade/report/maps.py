@@ -33,7 +33,14 @@ def text_map(record: xr.Dataset, room: int = ROOM) -> dict[str, Any] | None:
     if "attention_map" not in record or record.attention_map.dims[-2:] != ("map_query", "key"):
         return None
     maps = record.attention_map.values[..., :_MOST_KEYS]
-    rows = _kept_rows(maps, room)
+    n_rows = maps.shape[-2]
+    rows = np.arange(n_rows)
+    cost = len(packed_map(maps[-1])["data"])
+    while maps.shape[-1] > ALL_ROWS and cost * _LEAST_LOOKS > room and len(rows) > _LEAST_ROWS:
+        rows, cost = (
+            np.unique(np.linspace(0, n_rows - 1, len(rows) // 2).round().astype(int)),
+            cost // 2,
+        )
     queries = record.map_query.values if "map_query" in record.coords else np.arange(maps.shape[-2])
     looks = _packed_looks(maps, rows, room)
     n_keys = maps.shape[-1]
@@ -48,23 +55,16 @@ def text_map(record: xr.Dataset, room: int = ROOM) -> dict[str, Any] | None:
     }
 
 
-def _kept_rows(maps: np.ndarray, room: int) -> np.ndarray:
-    """Query rows, fewer where the last look alone would fill a large part of the room."""
-    n_rows = maps.shape[-2]
-    rows = np.arange(n_rows)
-    cost = len(packed_map(maps[-1])["data"])
-    while maps.shape[-1] > ALL_ROWS and cost * _LEAST_LOOKS > room and len(rows) > _LEAST_ROWS:
-        rows, cost = (
-            np.unique(np.linspace(0, n_rows - 1, len(rows) // 2).round().astype(int)),
-            cost // 2,
-        )
-    return rows
-
-
 def _packed_looks(maps: np.ndarray, rows: np.ndarray, room: int) -> dict[int, Packed]:
     """Looks from coarse to fine, until the room is full; the last in any case."""
     packs: dict[int, Packed] = {}
-    for moment in _coarse_to_fine(len(maps)):
+    n = len(maps)
+    order = [n - 1, 0]
+    parts = 2
+    while parts < 2 * n:
+        order += [round((n - 1) * part / parts) for part in range(1, parts, 2)]
+        parts *= 2
+    for moment in dict.fromkeys(order):
         shown = maps[moment][..., rows, :]
         if np.isnan(shown).all():
             continue
@@ -74,16 +74,6 @@ def _packed_looks(maps: np.ndarray, rows: np.ndarray, room: int) -> dict[int, Pa
             break
         packs[moment] = pack
     return packs
-
-
-def _coarse_to_fine(n: int) -> list[int]:
-    """The last, the first, the middle, the quarters, ..."""
-    order = [n - 1, 0]
-    parts = 2
-    while parts < 2 * n:
-        order += [round((n - 1) * part / parts) for part in range(1, parts, 2)]
-        parts *= 2
-    return list(dict.fromkeys(order))
 
 
 def _tokens(record: xr.Dataset, n_sequences: int, n_keys: int) -> list[list[str]]:

@@ -116,24 +116,19 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
     }
 
 
-def _is_long_line(value: dict[str, Any]) -> bool:
-    """An unbroken line of more points than a chart has pixels; of points and pieces none may go."""
-    lists = [item for item in value.values() if isinstance(item, list)]
-    return (
-        isinstance(value.get("x"), list)
-        and value.get("style") not in ("points", "rings")
-        and len(value["x"]) > _MOST_POINTS
-        and all(len(item) == len(value["x"]) for item in lists)
-        and not any(number is None for item in lists for number in item)
-    )
-
-
 def _rounded(value: Any) -> Any:
     """Numbers as a chart needs them: six digits halve the page, what is not finite is missing, and
     long lines have fewer points.
     """
     if isinstance(value, dict):
-        if _is_long_line(value):
+        lists = [item for item in value.values() if isinstance(item, list)]
+        if (
+            isinstance(value.get("x"), list)
+            and value.get("style") not in ("points", "rings")
+            and len(value["x"]) > _MOST_POINTS
+            and all(len(item) == len(value["x"]) for item in lists)
+            and not any(number is None for item in lists for number in item)
+        ):
             step = math.ceil(len(value["x"]) / _MOST_POINTS)
             value = {
                 key: [*item[:-1:step], item[-1]] if isinstance(item, list) else item

@@ -53,22 +53,17 @@ def watched_figures(record: xr.Dataset) -> list[Figure]:
         for figure in found
         if figure is not None and (np.nan_to_num(figure["values"]) != 0).any()
     ]
-    return _tied(shown)
-
-
-def _tied(figures: list[Figure]) -> list[Figure]:
-    """Embedding and unembedding once where they are the same weights."""
     one, other = (
-        next((figure for figure in figures if figure["name"] == name), None) for name in _EMBEDDINGS
+        next((figure for figure in shown if figure["name"] == name), None) for name in _EMBEDDINGS
     )
     if (
         one is None
         or other is None
         or not np.array_equal(one["values"], other["values"], equal_nan=True)
     ):
-        return figures
+        return shown
     tied = one | {"title": f"{one['title']} (tied with the unembedding)"}
-    return [tied if figure is one else figure for figure in figures if figure is not other]
+    return [tied if figure is one else figure for figure in shown if figure is not other]
 
 
 def heads(record: xr.Dataset) -> Figure:

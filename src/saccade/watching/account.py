@@ -60,8 +60,15 @@ class Account:
         if self._has_noted:
             return
         self._has_noted = True
-        for what in _together(found.unseen):
-            warn(f"not seen: {what}.")
+        named: dict[tuple[str, str], list[str]] = {}
+        for sentence in found.unseen:
+            before, tick, rest = sentence.partition("`")
+            name, _, after = rest.partition("`")
+            named.setdefault((before, after), []).extend(
+                [name] if tick else []
+            )  # the model itself has a name without letters
+        for (before, after), names in named.items():
+            warn(f"not seen: {before}{listed(list(dict.fromkeys(names)))}{after}.")
         self.config.update(unseen=found.unseen, untold=self._untold(arrays))
         self.about["coords"] |= {
             "measure": ("measure", list(attention_statistics.MEASURES)),
@@ -136,18 +143,3 @@ class Account:
                 "tokens, has fewer than 5 different ones, or the model takes fewer than 3 sequences only"
             )
         return "it is too short, or its tokens are not in the text"
-
-
-def _together(unseen: list[str]) -> list[str]:
-    """One sentence for those that differ in the name of the layer alone."""
-    named: dict[tuple[str, str], list[str]] = {}
-    for sentence in unseen:
-        before, tick, rest = sentence.partition("`")
-        name, _, after = rest.partition("`")
-        named.setdefault((before, after), []).extend(
-            [name] if tick else []
-        )  # the model itself has a name without letters
-    return [
-        f"{before}{listed(list(dict.fromkeys(names)))}{after}"
-        for (before, after), names in named.items()
-    ]

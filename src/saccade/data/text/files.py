@@ -190,7 +190,21 @@ def _json_rows(path: Path, column: str) -> Iterator[str]:
             ):
                 _check_length(path, len(line))
                 if line.strip():
-                    yield _text_of_row(path, number, _parsed(path, number, line), column)
+                    row = _parsed(path, number, line)
+                    if not isinstance(row, dict) or column not in row:
+                        has = (
+                            f"it has {', '.join(map(str, row))}"
+                            if isinstance(row, dict) and row
+                            else f"it is {shortened(row)}"
+                        )
+                        raise InputError(
+                            f"{path}, line {number} has no column {column!r}; {has}. Name the one that holds text with `column`."
+                        )
+                    if not isinstance(row[column], str | None):
+                        raise InputError(
+                            f"{path}, line {number}: column {column!r} holds {shortened(row[column])}, which is not text."
+                        )
+                    yield row[column] or ""
     except UnicodeDecodeError:
         raise InputError(_why_not_text(path)) from None
 
@@ -202,23 +216,6 @@ def _parsed(path: Path, number: int, line: str) -> Any:
         raise InputError(
             f"{path}, line {number} is not JSON that can be read ({shortened(line.strip())}): {error}"
         ) from None
-
-
-def _text_of_row(path: Path, number: int, row: Any, column: str) -> str:
-    if not isinstance(row, dict) or column not in row:
-        has = (
-            f"it has {', '.join(map(str, row))}"
-            if isinstance(row, dict) and row
-            else f"it is {shortened(row)}"
-        )
-        raise InputError(
-            f"{path}, line {number} has no column {column!r}; {has}. Name the one that holds text with `column`."
-        )
-    if not isinstance(row[column], str | None):
-        raise InputError(
-            f"{path}, line {number}: column {column!r} holds {shortened(row[column])}, which is not text."
-        )
-    return row[column] or ""
 
 
 def _parquet_rows(path: Path, column: str) -> Iterator[str]:
