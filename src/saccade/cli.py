@@ -104,7 +104,11 @@ def _answered(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(__version__)
         return 0
-    _use_compilation_cache()
+    # Compiled code is kept in the user's cache folder if there is a place for one. Through the
+    # environment, so that JAX need not be imported for it.
+    if (folder := user_cache("jax")) is not None:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
     command = (
         _COMMANDS.get(arguments[0]) or _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
     )
@@ -491,16 +495,6 @@ def _print_no_more() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _use_compilation_cache() -> None:
-    """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not
-    be imported for it.
-    """
-    if (folder := user_cache("jax")) is None:
-        return  # a cache is a convenience: without a place for one, compile each time
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 _collection = {"phase": "stop"}  # of Python's garbage collector

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import field, is_dataclass, make_dataclass
+from itertools import takewhile
 from typing import Annotated, Any, get_args
 
 from saccade.errors import InputError
@@ -116,7 +117,9 @@ def _sentence(boxed: str, prog: str) -> str:
     text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
     if "╭" not in boxed:  # where boxes cannot be drawn, the title stands on a rule
         text = text[2:]
-    first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
+    first = " ".join(map(str.strip, takewhile(lambda line: not _RULE.match(line), text))).rstrip(
+        "."
+    )
     first = re.sub(
         r"Error parsing (\S+): invalid literal for int\(\) with base 10: ",
         r"`\1` must be a whole number; got ",
@@ -130,13 +133,6 @@ def _sentence(boxed: str, prog: str) -> str:
     first = re.sub(r"Error parsing (\S+): must be", r"`\1` must be", first)
     meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
     return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
-
-
-def _until_rule(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        if _RULE.match(line):
-            return
-        yield line
 
 
 @contextlib.contextmanager

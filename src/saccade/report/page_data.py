@@ -191,6 +191,15 @@ def _clocked(
     clock, axes = (
         (record.time.values.astype(np.float64), []) if by_looks or not found else _main_clock(found)
     )
+    events = _freezing(record)
+    for row in rows:
+        query = f", query {row['query']}" if row.get("query") else ""
+        events.append(
+            {
+                "time": float(row["time"]),
+                "name": str(row.get("event", "event")).replace("_", " ") + query,
+            }
+        )
     return {
         "result": place,
         "name": result.name,
@@ -199,7 +208,7 @@ def _clocked(
         "clockAxes": axes,
         "clockLabel": label,
         "pace": blobs.times(_pace(found, clock, axes)),
-        "events": _events_of(record, rows),
+        "events": sorted(events, key=lambda event: event["time"]),
         "unseen": unseen(clock) if by_looks else [],
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
@@ -264,20 +273,6 @@ def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[
         "names": names,
         "times": [float(time) for time in record.time.values],
     }
-
-
-def _events_of(record: xr.Dataset, rows: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Moments with a name, in order of time."""
-    found = _freezing(record)
-    for row in rows:
-        query = f", query {row['query']}" if row.get("query") else ""
-        found.append(
-            {
-                "time": float(row["time"]),
-                "name": str(row.get("event", "event")).replace("_", " ") + query,
-            }
-        )
-    return sorted(found, key=lambda event: event["time"])
 
 
 def _freezing(record: xr.Dataset) -> list[dict[str, Any]]:
