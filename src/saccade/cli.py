@@ -144,7 +144,7 @@ def _list(arguments: list[str]) -> int:
 def _reproduce(arguments: list[str]) -> int:
     import tyro
 
-    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, formulas
+    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, experiment, formulas
     from saccade.lab.errata import errata_page
     from saccade.records.checksums import sealed_folder
 
@@ -174,7 +174,17 @@ def _reproduce(arguments: list[str]) -> int:
         checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names
     ]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
-    jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
+    jobs: list[tuple[str, Any, str]] = []
+    for name in dict.fromkeys(names):
+        command = f"saccade reproduce {name}"
+        if not options.full:
+            jobs.append((name, None, command))
+        elif name in REAL_TEXT:
+            jobs.append((name, experiment(name).full, f"{command} --full"))
+        else:
+            raise InputError(
+                f"{name} has no larger setting; `--full` is for experiments on real text."
+            )
     pages = "findings" if options.real else "errata"  # from all experiments of a kind
     with (
         sealed_folder(options.out / pages)
@@ -183,7 +193,6 @@ def _reproduce(arguments: list[str]) -> int:
     ):  # refused before the work
         outcomes = _run_all(jobs, options, every_claim=options.verbose)
         if folder is not None and options.real:
-            from saccade.experiments import experiment
             from saccade.lab.findings import findings_page, picture
             from saccade.report.style import save_figure
 
@@ -204,18 +213,6 @@ def _reproduce(arguments: list[str]) -> int:
 
 def _exit_code(outcomes: list[Any]) -> int:
     return int(any(outcome.unexpected for outcome in outcomes))
-
-
-def _job(name: str, full: bool) -> tuple[str, Any, str]:
-    """What `_run_all` takes: name, settings (None: the default) and the command that asks for just
-    this.
-    """
-    from saccade.experiments import REAL_TEXT, experiment
-
-    if full and name not in REAL_TEXT:
-        raise InputError(f"{name} has no larger setting; `--full` is for experiments on real text.")
-    command = f"saccade reproduce {name}"
-    return (name, experiment(name).full, f"{command} --full") if full else (name, None, command)
 
 
 def _run(arguments: list[str]) -> int:
@@ -497,6 +494,19 @@ def _print_no_more() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _open_streams() -> None:
+    """Give standard streams that were closed a place, or the next file that is opened would take
+    their number and get what is printed; and print names that are not UTF-8 with escapes.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
+        stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
+
+
 _collection = {"phase": "stop"}  # of Python's garbage collector
 _CALLBACKS = {"_note_phase", "_xla_gc_callback"}  # the second is JAX's, and comes after ours
 
@@ -534,14 +544,7 @@ def entry() -> None:
     """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still
     running in threads.
     """
-    # A file that is opened next must not take the number of a stream that was closed.
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass
-    os.close(descriptor)
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
-        stream.reconfigure(errors="backslashreplace")
-        setattr(sys, name, stream)
+    _open_streams()
     answer_ctrl_c()
     code = main()
     if code == 130:

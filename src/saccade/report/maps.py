@@ -44,12 +44,22 @@ def text_map(record: xr.Dataset, room: int = ROOM) -> dict[str, Any] | None:
     queries = record.map_query.values if "map_query" in record.coords else np.arange(maps.shape[-2])
     looks = _packed_looks(maps, rows, room)
     n_keys = maps.shape[-1]
+    given: Any
+    if "map_token" in record.coords:
+        given = record.map_token.values
+    else:
+        given = parsed_json(record.attrs.get("config", "{}")).get("map_tokens")
+    cut = [list(row)[:n_keys] for row in given][: maps.shape[1]] if given is not None else []
+    names = [[label(token) for token in row] for row in cut]
     return {
         "name": "text",
         "title": "Attention maps",
         "shape": [*maps.shape[1:4], len(rows), n_keys],
         "queries": [int(query) for query in queries[rows]],
-        "tokens": _tokens(record, maps.shape[1], n_keys),
+        "tokens": [
+            [*row, *(str(place) for place in range(len(row), n_keys))]
+            for row in (names + [[] for _ in range(maps.shape[1] - len(names))])
+        ],
         "looks": [{"moment": moment, "pack": pack} for moment, pack in sorted(looks.items())],
         "caption": _caption(record, len(looks), len(rows), n_keys),
     }
@@ -74,20 +84,6 @@ def _packed_looks(maps: np.ndarray, rows: np.ndarray, room: int) -> dict[int, Pa
             break
         packs[moment] = pack
     return packs
-
-
-def _tokens(record: xr.Dataset, n_sequences: int, n_keys: int) -> list[list[str]]:
-    given: Any = None
-    if "map_token" in record.coords:
-        given = record.map_token.values
-    else:
-        given = parsed_json(record.attrs.get("config", "{}")).get("map_tokens")
-    rows = [list(row)[:n_keys] for row in given][:n_sequences] if given is not None else []
-    named = [[label(token) for token in row] for row in rows]
-    return [
-        [*row, *(str(place) for place in range(len(row), n_keys))]
-        for row in (named + [[] for _ in range(n_sequences - len(named))])
-    ]
 
 
 def _caption(record: xr.Dataset, n_looks: int, n_rows: int, n_keys: int) -> str:

@@ -163,7 +163,16 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
     stages = result.rows("stages.csv")
     for record in records:
         record["bands"] = record["bands"] or _bands_by_run(stages, record["figures"])
-    records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
+    if text is not None:
+        names = {axis: labels_of(result.record, axis) for axis in ("sequence", "head")}
+        records[0]["text"] = text | {
+            "looks": [
+                {"moment": look["moment"], "pack": blobs.add(look["pack"])}
+                for look in text["looks"]
+            ],
+            "names": names | {"layer": layer_names(result.record, "layer")},
+            "times": [float(time) for time in result.record.time.values],
+        }
     return records
 
 
@@ -188,9 +197,10 @@ def _clocked(
     by_looks = any(
         figure.get("by_looks") for figure in found
     )  # not by the many steps whose losses alone are known
-    clock, axes = (
-        (record.time.values.astype(np.float64), []) if by_looks or not found else _main_clock(found)
-    )
+    if found and not by_looks:
+        clock, axes = _main_clock(found)
+    else:
+        clock, axes = record.time.values.astype(np.float64), []
     events = _freezing(record)
     for row in rows:
         query = f", query {row['query']}" if row.get("query") else ""
@@ -216,18 +226,6 @@ def _clocked(
     }
 
 
-def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
-    """The times of the figure that goes on longest, and the axes before time if runs have clocks of
-    their own.
-    """
-    figure = max(
-        found, key=lambda figure: (np.nan_to_num(figure["time"]).max(), figure["time"].shape[-1])
-    )
-    return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure[
-        "time"
-    ].ndim > 1 else []
-
-
 def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray:
     """When each moment of each run's clock is played, from 0 to 1, by how far the first figure
     moves in that run.
@@ -247,6 +245,18 @@ def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray
     return shares
 
 
+def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
+    """The times of the figure that goes on longest, and the axes before time if runs have clocks of
+    their own.
+    """
+    figure = max(
+        found, key=lambda figure: (np.nan_to_num(figure["time"]).max(), figure["time"].shape[-1])
+    )
+    return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure[
+        "time"
+    ].ndim > 1 else []
+
+
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
     """A figure with its arrays packed."""
     plain = {
@@ -260,18 +270,6 @@ def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
             packed(figure["values"], len(figure["choices"]), log=bool(figure["y"].get("log")))
         ),
         "time": times | {"log": figure.get("log", times["log"])},
-    }
-
-
-def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[str, Any]:
-    looks = [{"moment": look["moment"], "pack": blobs.add(look["pack"])} for look in text["looks"]]
-    names = {axis: labels_of(record, axis) for axis in ("sequence", "head")} | {
-        "layer": layer_names(record, "layer")
-    }
-    return text | {
-        "looks": looks,
-        "names": names,
-        "times": [float(time) for time in record.time.values],
     }
 
 

@@ -8,8 +8,6 @@ own. Text is made in `maps.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from saccade.later import xr
@@ -77,7 +75,18 @@ def heads(record: xr.Dataset) -> Figure:
         name for name, variable in kept.items() if (np.nan_to_num(variable.values) != 0).any()
     ] or list(kept)
     names.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-    statistics = [_statistic(record, name) for name in names]
+    statistics = []
+    for name in names:
+        scale = scale_of(record[name].values.astype(np.float64), name, "")
+        statistics.append(
+            {
+                "name": name,
+                "title": name.replace("_", " "),
+                "caption": sentence(str(record[name].attrs.get("definition", ""))),
+                "min": scale["min"],
+                "max": scale["max"],
+            }
+        )
     return _about(record, "heads", "Heads") | {
         "kind": "heads",
         "caption": "Each cell is a head, its curve the statistic over time, its colour the value at this step.",
@@ -180,16 +189,6 @@ def _telling_steps(losses: xr.DataArray, looks: np.ndarray, log: bool) -> np.nda
     return np.unique(
         np.concatenate([[0, size - 1], np.flatnonzero(np.isin(steps, looks)), extremes])
     )
-
-
-def _statistic(record: xr.Dataset, name: str) -> dict[str, Any]:
-    scale = scale_of(record[name].values.astype(np.float64), name, "")
-    told = {
-        "name": name,
-        "title": name.replace("_", " "),
-        "caption": sentence(str(record[name].attrs.get("definition", ""))),
-    }
-    return told | {"min": scale["min"], "max": scale["max"]}
 
 
 def _layers(record: xr.Dataset) -> list[str]:

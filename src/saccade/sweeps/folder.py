@@ -194,8 +194,7 @@ class SweepFolder:
         self._clear_up()  # whole files of which only the manifest said the wrong thing are taken up again
 
     def _add_line(self, line: dict[str, Any]) -> None:
-        body = json.dumps(line, separators=(",", ":"))[1:]
-        text = f'{{"check":"{_check(body.encode())}",{body}\n'
+        text = _written(line)
         self._take(
             line
         )  # first: if this is interrupted, the file is there already and is taken up again without its line
@@ -338,6 +337,12 @@ def _run_names(folder: Path) -> list[str]:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
             return []
         raise
+
+
+def _written(line: dict[str, Any]) -> str:
+    """A line of the manifest as text, with a checksum of all that follows it."""
+    body = json.dumps(line, separators=(",", ":"))[1:]
+    return f'{{"check":"{_check(body.encode())}",{body}\n'
 
 
 def _check(body: bytes) -> str:

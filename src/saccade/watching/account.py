@@ -60,15 +60,8 @@ class Account:
         if self._has_noted:
             return
         self._has_noted = True
-        named: dict[tuple[str, str], list[str]] = {}
-        for sentence in found.unseen:
-            before, tick, rest = sentence.partition("`")
-            name, _, after = rest.partition("`")
-            named.setdefault((before, after), []).extend(
-                [name] if tick else []
-            )  # the model itself has a name without letters
-        for (before, after), names in named.items():
-            warn(f"not seen: {before}{listed(list(dict.fromkeys(names)))}{after}.")
+        for what in _together(found.unseen):
+            warn(f"not seen: {what}.")
         untold = [one for one in OF_HEADS if one not in arrays or np.isnan(arrays[one]).all()]
         reasons: dict[str, list[str]] = {}
         for one in untold:
@@ -139,3 +132,18 @@ class Account:
                 "tokens, has fewer than 5 different ones, or the model takes fewer than 3 sequences only"
             )
         return "it is too short, or its tokens are not in the text"
+
+
+def _together(unseen: list[str]) -> list[str]:
+    """One sentence for those that differ in the name of the layer alone."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for sentence in unseen:
+        before, tick, rest = sentence.partition("`")
+        name, _, after = rest.partition("`")
+        named.setdefault((before, after), []).extend(
+            [name] if tick else []
+        )  # the model itself has a name without letters
+    return [
+        f"{before}{listed(list(dict.fromkeys(names)))}{after}"
+        for (before, after), names in named.items()
+    ]

@@ -193,10 +193,11 @@ class HeadMeans:
 
     def means(self) -> dict[str, Tensor]:
         """NaN where no query counted."""
-        means = {
-            name: total.sum(dim=0) / _like(self.counts[name].sum(dim=0), total[0])
-            for name, total in self.sums.items()
-        }
+        means = {}
+        for name, total in self.sums.items():
+            counts = self.counts[name].sum(dim=0)
+            counts = counts.reshape(counts.shape + (1,) * (total[0].ndim - counts.ndim))
+            means[name] = total.sum(dim=0) / counts
         return means | {
             name: torch.where(found.isfinite(), found, torch.nan)
             for name, found in self.largest.items()
@@ -214,10 +215,6 @@ class HeadMeans:
         return torch.where(
             n_sequences > 1, (squares * n_sequences / (n_sequences - 1)).sqrt() / total, torch.nan
         )
-
-
-def _like(counts: Tensor, values: Tensor) -> Tensor:
-    return counts.reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
 
 
 def statistics(
