@@ -47,7 +47,28 @@ def page_data(
     data = {
         "story": blobs.json(_rounded(story)) if story else None,
         "claims": blobs.json(claims),
-        "results": [_result_data(result, blobs) for result in results],
+        "results": [
+            {
+                "name": result.name,
+                "title": result.title or result.name,
+                "statement": str(result.about.get("statement", "")),
+                "film": blobs.json(result.film) if result.film else None,
+                "picture": result.about.get("picture", 0),
+                "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
+                "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
+                "tables": {
+                    name: blobs.text(
+                        _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.9g}", rows)
+                    )
+                    for name, rows in result.tables.items()
+                },
+                "table": next(
+                    (name for name in ("summary.csv", "table.csv") if name in result.tables), None
+                ),
+                "isSweep": "summary.csv" in result.tables,
+            }
+            for result in results
+        ],
         "records": [
             record
             for place, result in enumerate(results)
@@ -93,27 +114,6 @@ class _Blobs:
             f'<script type="text/plain" id="blob-{place}">{data}</script>\n'
             for place, data in enumerate(self._data)
         )
-
-
-def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
-    """Name, figure and tables of a result. Its SVG is only for where there are no panels to draw."""
-    return {
-        "name": result.name,
-        "title": result.title or result.name,
-        "statement": str(result.about.get("statement", "")),
-        "film": blobs.json(result.film) if result.film else None,
-        "picture": result.about.get("picture", 0),
-        "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
-        "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
-        "tables": {
-            name: blobs.text(_LONG_NUMBER.sub(lambda number: f"{float(number[0]):.9g}", rows))
-            for name, rows in result.tables.items()
-        },
-        "table": next(
-            (name for name in ("summary.csv", "table.csv") if name in result.tables), None
-        ),
-        "isSweep": "summary.csv" in result.tables,
-    }
 
 
 def _rounded(value: Any) -> Any:
@@ -201,7 +201,19 @@ def _clocked(
         clock, axes = _main_clock(found)
     else:
         clock, axes = record.time.values.astype(np.float64), []
-    events = _freezing(record)
+    events = []
+    if "moved" in record and is_watched(record):
+        when = np.sort(freezing_steps(record).ravel())  # missing ones last
+        frozen = {
+            "first head is frozen": 0,
+            "half of the heads are frozen": (len(when) - 1) // 2,
+            "all heads are frozen": len(when) - 1,
+        }
+        events = [
+            {"time": float(when[place]), "name": name}
+            for name, place in frozen.items()
+            if np.isfinite(when[place])
+        ]
     for row in rows:
         query = f", query {row['query']}" if row.get("query") else ""
         events.append(
@@ -271,23 +283,6 @@ def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
         ),
         "time": times | {"log": figure.get("log", times["log"])},
     }
-
-
-def _freezing(record: xr.Dataset) -> list[dict[str, Any]]:
-    """When the first head, half of the heads, and all of them were frozen."""
-    if "moved" not in record or not is_watched(record):
-        return []
-    when = np.sort(freezing_steps(record).ravel())  # missing ones last
-    named = {
-        "first head is frozen": 0,
-        "half of the heads are frozen": (len(when) - 1) // 2,
-        "all heads are frozen": len(when) - 1,
-    }
-    return [
-        {"time": float(when[place]), "name": name}
-        for name, place in named.items()
-        if np.isfinite(when[place])
-    ]
 
 
 def _bands_of(rows: list[dict[str, str]], end: float) -> list[dict[str, Any]]:
