@@ -104,7 +104,11 @@ def _answered(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(__version__)
         return 0
-    _use_compilation_cache()
+    # Compiled code is kept in the user's cache folder if there is a place for one. Through the
+    # environment, so that JAX need not be imported for it.
+    if (folder := user_cache("jax")) is not None:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
     command = (
         _COMMANDS.get(arguments[0]) or _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
     )
@@ -140,7 +144,7 @@ def _list(arguments: list[str]) -> int:
 def _reproduce(arguments: list[str]) -> int:
     import tyro
 
-    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, formulas
+    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, experiment, formulas
     from saccade.lab.errata import errata_page
     from saccade.records.checksums import sealed_folder
 
@@ -170,7 +174,17 @@ def _reproduce(arguments: list[str]) -> int:
         checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names
     ]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
-    jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
+    jobs: list[tuple[str, Any, str]] = []
+    for name in dict.fromkeys(names):
+        command = f"saccade reproduce {name}"
+        if not options.full:
+            jobs.append((name, None, command))
+        elif name in REAL_TEXT:
+            jobs.append((name, experiment(name).full, f"{command} --full"))
+        else:
+            raise InputError(
+                f"{name} has no larger setting; `--full` is for experiments on real text."
+            )
     pages = "findings" if options.real else "errata"  # from all experiments of a kind
     with (
         sealed_folder(options.out / pages)
@@ -179,7 +193,14 @@ def _reproduce(arguments: list[str]) -> int:
     ):  # refused before the work
         outcomes = _run_all(jobs, options, every_claim=options.verbose)
         if folder is not None and options.real:
-            _write_findings(folder, outcomes)
+            from saccade.lab.findings import findings_page, picture
+            from saccade.report.style import save_figure
+
+            asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
+            write_text(folder / "findings.md", findings_page(outcomes, asked))
+            make_folder(folder / "figures")
+            for outcome in outcomes:
+                save_figure(picture(outcome.folder), folder / "figures" / outcome.name)
         elif folder is not None:
             write_text(
                 folder / "errata.md",
@@ -192,31 +213,6 @@ def _reproduce(arguments: list[str]) -> int:
 
 def _exit_code(outcomes: list[Any]) -> int:
     return int(any(outcome.unexpected for outcome in outcomes))
-
-
-def _write_findings(folder: Path, outcomes: list[Any]) -> None:
-    """The page of findings and its pictures."""
-    from saccade.experiments import experiment
-    from saccade.lab.findings import findings_page, picture
-    from saccade.report.style import save_figure
-
-    asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
-    write_text(folder / "findings.md", findings_page(outcomes, asked))
-    make_folder(folder / "figures")
-    for outcome in outcomes:
-        save_figure(picture(outcome.folder), folder / "figures" / outcome.name)
-
-
-def _job(name: str, full: bool) -> tuple[str, Any, str]:
-    """What `_run_all` takes: name, settings (None: the default) and the command that asks for just
-    this.
-    """
-    from saccade.experiments import REAL_TEXT, experiment
-
-    if full and name not in REAL_TEXT:
-        raise InputError(f"{name} has no larger setting; `--full` is for experiments on real text.")
-    command = f"saccade reproduce {name}"
-    return (name, experiment(name).full, f"{command} --full") if full else (name, None, command)
 
 
 def _run(arguments: list[str]) -> int:
@@ -509,16 +505,6 @@ def _open_streams() -> None:
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
         stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, stream)
-
-
-def _use_compilation_cache() -> None:
-    """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not
-    be imported for it.
-    """
-    if (folder := user_cache("jax")) is None:
-        return  # a cache is a convenience: without a place for one, compile each time
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 _collection = {"phase": "stop"}  # of Python's garbage collector

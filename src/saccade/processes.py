@@ -99,7 +99,12 @@ def in_processes(
     """
     n_processes = min(len(jobs), processes or cores())
     if n_processes <= 1:
-        return _here(run, jobs, on_progress)
+        found = []
+        for done, job in enumerate(jobs, 1):
+            with _one_thread():
+                found.append(run(*job))
+            on_progress(done / len(jobs))
+        return found
     results: dict[int, Result] = {}
     with closing(computed(partial(_numbered, run), list(enumerate(jobs)), n_processes)) as coming:
         for number, result in coming:
@@ -120,19 +125,6 @@ def _numbered(
         )
 
         raise InputError(f"run {number + 1} of an experiment was lost: {lost}.") from None
-
-
-def _here(
-    run: Callable[..., Result],
-    jobs: Sequence[tuple[Any, ...]],
-    on_progress: Callable[[float], None],
-) -> list[Result]:
-    results = []
-    for done, job in enumerate(jobs, 1):
-        with _one_thread():
-            results.append(run(*job))
-        on_progress(done / len(jobs))
-    return results
 
 
 @contextmanager
@@ -271,19 +263,17 @@ def main(descriptor: int, memory: int) -> None:
     ):  # the parent is gone, and with it whoever would want an answer
         sys.path[:] = pipe.recv()
         while True:
-            pipe.send_bytes(_answered(pipe.recv_bytes()))
-
-
-def _answered(asked: bytes) -> bytes:
-    try:
-        run, job = pickle.loads(asked)
-        return pickle.dumps((True, run(*job)))
-    except Exception as error:  # anything a job raises is its answer
-        error.add_note(f"In a process of its own:\n{traceback.format_exc()}")
-        try:
-            return pickle.dumps((False, error))
-        except Exception:  # an error that holds what cannot be sent
-            return pickle.dumps((False, RuntimeError(traceback.format_exc())))
+            asked = pipe.recv_bytes()
+            try:
+                run, job = pickle.loads(asked)
+                answer = pickle.dumps((True, run(*job)))
+            except Exception as error:  # anything a job raises is its answer
+                error.add_note(f"In a process of its own:\n{traceback.format_exc()}")
+                try:
+                    answer = pickle.dumps((False, error))
+                except Exception:  # an error that holds what cannot be sent
+                    answer = pickle.dumps((False, RuntimeError(traceback.format_exc())))
+            pipe.send_bytes(answer)
 
 
 def _end_with_parent() -> None:

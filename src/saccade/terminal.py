@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import field, is_dataclass, make_dataclass
+from itertools import takewhile
 from typing import Annotated, Any, get_args
 
 from saccade.errors import InputError
@@ -38,7 +39,8 @@ def flags(arguments: list[str], purpose: str, example: str, **fields: tuple[Any,
             ]  # else `--no-x` alone, which the words of `x` do not describe
         declared.append((name, kind, field(default=default)))
     kind = make_dataclass("Options", declared, namespace={"__doc__": None})
-    said, prog = io.StringIO(), _prog(example)
+    words = example.rpartition(" && ")[2].split()
+    said, prog = io.StringIO(), " ".join(words[: 3 if words[1] == "run" else 2])
     try:
         with contextlib.redirect_stderr(said), _seeds_as_typed():
             description = f"{purpose}\n\nExample: {example}"
@@ -99,16 +101,6 @@ def _count_or_list(words: list[str]) -> int | tuple[int, ...]:
     return numbers[0] if len(numbers) == 1 and "," not in text else numbers
 
 
-def _prog(example: str) -> str:
-    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags
-    depend on.
-
-    An example may first make what it needs: `... && saccade check results`.
-    """
-    words = example.rpartition(" && ")[2].split()
-    return " ".join(words[: 3 if words[1] == "run" else 2])
-
-
 _RULE = re.compile(r"^\s*[─-]+$")
 
 
@@ -125,7 +117,9 @@ def _sentence(boxed: str, prog: str) -> str:
     text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
     if "╭" not in boxed:  # where boxes cannot be drawn, the title stands on a rule
         text = text[2:]
-    first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
+    first = " ".join(map(str.strip, takewhile(lambda line: not _RULE.match(line), text))).rstrip(
+        "."
+    )
     first = re.sub(
         r"Error parsing (\S+): invalid literal for int\(\) with base 10: ",
         r"`\1` must be a whole number; got ",
@@ -139,13 +133,6 @@ def _sentence(boxed: str, prog: str) -> str:
     first = re.sub(r"Error parsing (\S+): must be", r"`\1` must be", first)
     meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
     return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
-
-
-def _until_rule(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        if _RULE.match(line):
-            return
-        yield line
 
 
 @contextlib.contextmanager

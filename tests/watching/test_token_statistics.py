@@ -27,8 +27,12 @@ def zipf(n):
     return law / law.sum()
 
 
+def informative(statistics, ids):
+    return np.stack(list(statistics.informative_by_sequence(ids)))
+
+
 def told(statistics, key, query):
-    return statistics.informative([[key, query]])[0, 1, 0]
+    return informative(statistics, [[key, query]])[0, 1, 0]
 
 
 def of_pairs(rng, law, keys, n_each):
@@ -130,7 +134,7 @@ def test_keys_that_are_independent_of_the_next_token_come_out_near_zero_however_
         6000, 6000 + min(401, 2**16 // smallest)
     )  # no more occurrences of the query than are used
     found = TokenStatistics.count(of_pairs(np.random.default_rng(1), law, keys, smallest))
-    values = found.informative(np.column_stack([keys, np.zeros_like(keys)]))[:, 1, 0]
+    values = informative(found, np.column_stack([keys, np.zeros_like(keys)]))[:, 1, 0]
     known = values[~np.isnan(values)]
     assert len(known) > 0.9 * len(keys)
     assert known.max() < DISTINCT
@@ -168,7 +172,7 @@ def test_a_skewed_query_is_unknown_where_chance_alone_would_make_its_next_token_
     fixed_by_chance = [len(set(documents[documents[:, 0] == key, 2])) == 1 for key in keys]
     assert sum(fixed_by_chance) > 5
     assert np.isnan(
-        TokenStatistics.count(documents).informative(np.column_stack([keys, np.zeros_like(keys)]))[
+        informative(TokenStatistics.count(documents), np.column_stack([keys, np.zeros_like(keys)]))[
             :, 1, 0
         ]
     ).all()
@@ -186,7 +190,7 @@ def test_distinct_tokens_of_scan_and_snap_come_out_distinct_and_common_ones_comm
     task, rng = SequenceClasses.syn_medium(2), np.random.default_rng(6)
     _, text = sequences_of(task, rng, 4001, n_context=23)
     kind, probe = sequences_of(task, rng, 29, n_context=23)
-    value = TokenStatistics.count(text).informative(probe)[:, 23, :23]
+    value = informative(TokenStatistics.count(text), probe)[:, 23, :23]
     context = probe[:, :23]
     distinct = np.take_along_axis(task.distinct[kind], context, axis=1)
     assert distinct.any()
@@ -198,14 +202,14 @@ def test_distinct_tokens_of_scan_and_snap_come_out_distinct_and_common_ones_comm
 def test_where_a_query_has_one_next_token_there_is_nothing_to_tell():
     task, rng = SequenceClasses.syn_small(), np.random.default_rng(7)
     _, text = sequences_of(task, rng, 503, n_context=11)
-    assert np.isnan(TokenStatistics.count(text).informative(text[:3])[:, 11]).all()
+    assert np.isnan(informative(TokenStatistics.count(text), text[:3])[:, 11]).all()
 
 
 def test_later_keys_and_tokens_outside_the_vocabulary_are_unknown_and_the_query_tells_nothing_of_itself():
     ids = np.random.default_rng(8).choice(
         5, size=(4001, 3)
     )  # at the start of each document there is no key
-    found = TokenStatistics.count(ids, window=1).informative([[1, 3, -100, 0, 7, 2]])[0]
+    found = informative(TokenStatistics.count(ids, window=1), [[1, 3, -100, 0, 7, 2]])[0]
     known = ~np.isnan(found)
     assert not np.triu(known, 1).any()
     assert not known[[2, 4]].any()
@@ -268,7 +272,7 @@ def test_memory_is_bounded_whatever_the_text():
         rng.choice(1009, size=600_011, p=np.append(0.5, np.full(1008, 0.5 / 1008)))
     )
     tracemalloc.start()
-    found.informative(rng.choice(1009, size=(2, 31)))
+    informative(found, rng.choice(1009, size=(2, 31)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 * token_statistics._MOST_KEYS
@@ -290,4 +294,4 @@ def test_a_probe_or_vocabulary_that_does_not_fit_is_refused():
         TokenStatistics.count([0, 1, 2], window=0)
     for probe in ([1, 2], [[]], [[0.5]]):
         with pytest.raises(InputError, match="`ids`"):
-            found.informative(probe)
+            informative(found, probe)

@@ -96,11 +96,20 @@ class SequenceClasses:
             n_columns=n_vocab,
             normalise=self.normalise,
         )
-        weight = (
-            np.ones(n_classes) / n_classes
-            if self.class_weight is None
-            else _weights(self.class_weight, n_classes)
-        )
+        if self.class_weight is None:
+            weight = np.ones(n_classes) / n_classes
+        else:
+            weight = _one_each("class_weight", self.class_weight, n_classes, "weight")
+            if (weight <= 0).any():
+                raise InputError(
+                    "`class_weight` must be positive: leave out a class that is never drawn."
+                )
+            weight = weight / weight.max()  # first, so that no sum overflows
+            if (weight == 0).any():
+                raise InputError(
+                    "the values of `class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out."
+                )
+            weight = weight / weight.sum()
         for field, value in (
             ("token_prob", prob),
             ("query", query),
@@ -217,15 +226,3 @@ def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64
             f"`{name}` must hold token ids: whole numbers from 0 on; got {shortened(values)}."
         )
     return numbers.astype(np.int64)
-
-
-def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
-    weight = _one_each("class_weight", values, n_classes, "weight")
-    if (weight <= 0).any():
-        raise InputError("`class_weight` must be positive: leave out a class that is never drawn.")
-    weight = weight / weight.max()  # first, so that no sum overflows
-    if (weight == 0).any():
-        raise InputError(
-            "the values of `class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out."
-        )
-    return weight / weight.sum()

@@ -115,10 +115,6 @@ class NoCeiling(Ceiling):
         return self.name
 
 
-EXACT_COUNT = NoCeiling("an exact count")
-SAME_SAMPLE = NoCeiling("law and run on the same sample")
-
-
 def too_small(
     ceilings: Sequence[Ceiling], bounds: tuple[float, float], measured: Any, agrees: bool
 ) -> str:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import MISSING, asdict, fields
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from saccade.errors import InputError, checked_count, checked_number, checked_seed
 from saccade.records.schema import restored_settings
@@ -64,19 +64,17 @@ def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
             counts = counted and isinstance(
                 number, int
             )  # 1 may stand for a setting that is 0.5 by default
-            _check(name, number, declared, low, counts)
-
-
-def _check(name: str, number: float, declared: Range | None, low: float, counts: bool) -> None:
-    if declared is not None:
-        checked_number(name, number, low=declared.low, high=declared.high)
-    elif name.endswith(("ratio", "ratios")):
-        checked_number(name, number, low=0.0, high=_MOST, open_low=True)
-    elif counts:
-        checked_count(name, number, low=math.floor(low))
-        checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)
-    elif not abs(number) <= _MOST:
-        raise InputError(f"`{name}` must be a number of at most {_MOST:g} in size; got {number}.")
+            if declared is not None:
+                checked_number(name, number, low=declared.low, high=declared.high)
+            elif name.endswith(("ratio", "ratios")):
+                checked_number(name, number, low=0.0, high=_MOST, open_low=True)
+            elif counts:
+                checked_count(name, number, low=math.floor(low))
+                checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)
+            elif not abs(number) <= _MOST:
+                raise InputError(
+                    f"`{name}` must be a number of at most {_MOST:g} in size; got {number}."
+                )
 
 
 @cache
@@ -85,16 +83,11 @@ def _declarations(kind: type) -> dict[str, tuple[Range | None, Any]]:
     hints = get_type_hints(kind, include_extras=True)
     return {
         field.name: (
-            _declared(hints[field.name]),
+            next((mark for mark in get_args(hints[field.name]) if isinstance(mark, Range)), None),
             field.default if field.default_factory is MISSING else field.default_factory(),
         )
         for field in fields(kind)
     }
-
-
-def _declared(hint: Any) -> Range | None:
-    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return next((mark for mark in marks if isinstance(mark, Range)), None)
 
 
 def _numbers(value: Any) -> list[float]:

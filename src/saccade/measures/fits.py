@@ -27,10 +27,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def half_width(self) -> float:
-        return (self.high - self.low) / 2
-
     def enlargement(self, bounds: tuple[float, float]) -> float:
         """How many times as many values would bring the interval to one side of the bound that it
         reaches across: it shrinks as one over their root. NaN where the interval is not known.

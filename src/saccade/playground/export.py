@@ -62,7 +62,20 @@ def playground_record(
             "the playground shows runs of classes or of a chain: the record must hold `attention` and its data."
         )
     of_chain = "transition" in record
-    run = _one_run(record, seed, rate)
+    run = record
+    if "rate" in run.dims:
+        if not 0 <= rate < run.sizes["rate"]:
+            raise InputError(
+                f"`rate` must be from 0 to {run.sizes['rate'] - 1}, the pairs of rates in the record; got {rate}."
+            )
+        run = run.isel(rate=rate)
+    if "seed" in run.dims:
+        seeds = run.seed.values.tolist()
+        if seed is not None and seed not in seeds:
+            raise InputError(
+                f"`seed` must be one of the record's, {shortened(seeds)}; got {shortened(seed)}."
+            )
+        run = run.isel(seed=0 if seed is None else seeds.index(seed))
     config = parsed_json(record.attrs["config"])
     settings = _chain_settings(run, config) if of_chain else _class_settings(run, config)
     # Times to keep: those that are finite, thinned evenly to what a page can draw.
@@ -89,23 +102,6 @@ def playground_record(
             for name in (run.token.values if "token" in run.coords else range(run.sizes["token"]))
         ],
     } | _singular_values(kept)
-
-
-def _one_run(record: xr.Dataset, seed: int | None, rate: int) -> xr.Dataset:
-    if "rate" in record.dims:
-        if not 0 <= rate < record.sizes["rate"]:
-            raise InputError(
-                f"`rate` must be from 0 to {record.sizes['rate'] - 1}, the pairs of rates in the record; got {rate}."
-            )
-        record = record.isel(rate=rate)
-    if "seed" not in record.dims:
-        return record
-    seeds = record.seed.values.tolist()
-    if seed is not None and seed not in seeds:
-        raise InputError(
-            f"`seed` must be one of the record's, {shortened(seeds)}; got {shortened(seed)}."
-        )
-    return record.isel(seed=0 if seed is None else seeds.index(seed))
 
 
 def _rounded(values: NDArray[Any]) -> list[Any]:

@@ -231,16 +231,15 @@ def _drawing(figure: Figure, told: dict[str, Any], run: _Run) -> Callable[[float
     return draw
 
 
-def _colours(told: dict[str, Any], row: int) -> list[str]:
-    """Common words grey, the others by how frequent they are."""
+def _bars(axes: Axes, told: dict[str, Any], run: _Run, row: int) -> Callable[[float], None]:
     words, law = told["rows"][row], told["change"]["law"][row]
     common = [sum(word in other for other in told["rows"]) > 1 for word in words]
     own = sorted((at for at in range(len(words)) if not common[at]), key=lambda at: -law[at])
-    return [_COMMON if common[at] else _BY_RANK[own.index(at)] for at in range(len(words))]
-
-
-def _bars(axes: Axes, told: dict[str, Any], run: _Run, row: int) -> Callable[[float], None]:
-    bars = axes.bar(told["rows"][row], run.attention[0, row], color=_colours(told, row))
+    bars = axes.bar(
+        told["rows"][row],
+        run.attention[0, row],
+        color=[_COMMON if common[at] else _BY_RANK[own.index(at)] for at in range(len(words))],
+    )
     axes.set(
         ylim=(0, 0.9), title=f"before “{told['answers'][row]}”", ylabel="" if row else "attention"
     )

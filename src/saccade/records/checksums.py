@@ -89,7 +89,12 @@ def stranger(folder: Path, is_drawn: Callable[[Path], bool] = lambda file: False
     if not os.listdir(folder):
         return ""
     try:
-        known = _known(folder)
+        known, waiting, seen = {CHECKSUMS}, [""], {""}
+        while waiting:
+            inner = waiting.pop()
+            here = {f"{inner}{name}" for name in listed(folder / inner)}
+            known |= here
+            waiting += _deeper(here, seen)
     except InputError:
         return CHECKSUMS if (folder / CHECKSUMS).exists() else os.listdir(folder)[0]
     try:
@@ -191,19 +196,6 @@ def _which(folder: Path) -> tuple[int, int] | None:
         return found.st_dev, found.st_ino
     except OSError:
         return None
-
-
-def _known(folder: Path) -> set[str]:
-    """Every file that the checksums of a folder, or of folders in it that have their own, list; and
-    these themselves.
-    """
-    found, waiting, seen = {CHECKSUMS}, [""], {""}
-    while waiting:
-        inner = waiting.pop()
-        names = {f"{inner}{name}" for name in listed(folder / inner)}
-        found |= names
-        waiting += _deeper(names, seen)
-    return found
 
 
 def _covered(part: Path) -> Iterator[Path]:

@@ -113,7 +113,17 @@ def parsed_json(content: bytes | str, shape: Any = dict) -> Any:
         raise
     except (ValueError, TypeError) as error:
         raise InputError(f"it is not JSON: {error}.") from None
-    _check_depth(value)
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        level = [
+            item
+            for outer in level
+            if isinstance(outer, dict | list)
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, dict | list)
+        ]
+    if level:
+        raise InputError(f"it is nested more than {_MOST_DEPTH} deep.")
     if wrong := misfit(value, shape):
         raise MisfitError(f"{wrong}.")
     return value
@@ -208,18 +218,3 @@ def _misfit(value: Any, shape: Any) -> str:
         ),
         "",
     )
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(_MOST_DEPTH):
-        level = [
-            item
-            for outer in level
-            if isinstance(outer, dict | list)
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(item, dict | list)
-        ]
-        if not level:
-            return
-    raise InputError(f"it is nested more than {_MOST_DEPTH} deep.")

@@ -303,27 +303,20 @@ def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
         if path.name == "record.zarr" and (path.parent / "about.json").exists()
     }
     found |= {*sweeps}
-    return sorted(found - _parts(found) - {*sweeps})
-
-
-def _parts(places: set[Path]) -> set[Path]:
-    """Folders that belong to one above them, and are no places of their own: as the checksums above
-    say, or by their names.
-
-    A user may put results anywhere.
-    """
+    # Folders that belong to one above them, as the checksums above say, or by their names.
     parts, unlisted = set(), set()
-    for place in places:
+    for place in found:
         try:
             parts |= {
                 (place / name).parent for name in listed(place) if name.endswith(f"/{CHECKSUMS}")
             }
         except InputError:  # they are lost, which is told already, or not written yet
             unlisted.add(place)
-    named = (path for path in places if path.name in _PARTS)
-    return parts | {
-        path for path in named if path.parent in places or not unlisted.isdisjoint(path.parents)
+    named = (path for path in found if path.name in _PARTS)
+    parts |= {
+        path for path in named if path.parent in found or not unlisted.isdisjoint(path.parents)
     }
+    return sorted(found - parts - {*sweeps})
 
 
 def _read_zarr(folder: Path) -> xr.Dataset:
@@ -334,7 +327,17 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore
 
-    files = _checked_files(folder)
+    written = listed(folder)
+    if _METADATA not in written:
+        raise InputError(f"{_METADATA} is not listed in its checksums.")
+    arrays = _arrays(content(folder, _METADATA, written))
+    try:
+        sizes = {name: (folder / name).stat().st_size for name in written}
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from None
+    _check_claimed(folder, arrays, sizes)
+    files = {name: content(folder, name, written, sizes[name]) for name in written}
+    _check_chunks(folder, arrays, sizes, files)
     made = default_buffer_prototype().buffer.from_bytes
     store = MemoryStore({name: made(held) for name, held in files.items()}, read_only=True)
     record = xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
@@ -353,21 +356,6 @@ def _check_files(folder: Path, files: _Files) -> None:
     arrays = _arrays(files[_METADATA].to_bytes())
     _check_claimed(folder, arrays, files.sizes)
     _check_chunks(folder, arrays, files.sizes, files.starts)
-
-
-def _checked_files(folder: Path) -> dict[str, bytes]:
-    written = listed(folder)
-    if _METADATA not in written:
-        raise InputError(f"{_METADATA} is not listed in its checksums.")
-    arrays = _arrays(content(folder, _METADATA, written))
-    try:
-        sizes = {name: (folder / name).stat().st_size for name in written}
-    except OSError as error:
-        raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from None
-    _check_claimed(folder, arrays, sizes)
-    files = {name: content(folder, name, written, sizes[name]) for name in written}
-    _check_chunks(folder, arrays, sizes, files)
-    return files
 
 
 def _arrays(metadata: bytes) -> dict[str, dict[str, Any]]:

@@ -77,13 +77,39 @@ def claims_of(results: list[Result]) -> tuple[list[dict[str, Any]], dict[str, st
     heading, equations that rows copy.
     """
     alone = len(results) == 1
-    return _claim_data(results), {
+    names = dict.fromkeys(
+        theorem(claim).split(",")[0] for result in results for claim in result.claims
+    )
+    ordered = [name for name in (*_SOURCES, *names) if name in names]
+    found = dict(equation_of(claim) for result in results for claim in result.claims)
+    templates = ""
+    for key, lines in found.items():
+        equations = "".join(
+            f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
+            for name, markup in lines
+        )
+        templates += (
+            f'<template data-equation="{escape(key)}">{equations}</template>' if key else ""
+        )
+    return [
+        {
+            **claim,
+            "result": result.name,
+            "kind": kind_of(claim),
+            "equation": equation_of(claim)[0],
+            "command": str(result.about.get("command", "")),
+        }
+        for result in results
+        for claim in result.claims
+    ], {
         "verdicts": _verdicts(results),
         "heading": "Claims" if alone else "All claims",
         "open": " open" if alone else "",
         "table": _claims_table(results),
-        "sources": _sources(results),
-        "equations": _equation_templates(results),
+        "sources": escape(
+            f"Sources: {'; '.join(_SOURCES.get(name, name) for name in dict.fromkeys(ordered))}."
+        ),
+        "equations": templates,
     }
 
 
@@ -102,55 +128,25 @@ def _claims_table(results: list[Result]) -> str:
     return f'<table id="claims-table" class="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _sources(results: list[Result]) -> str:
-    """The sources of the claims on the page, each once; one that we do not know appears as its key."""
-    names = dict.fromkeys(
-        theorem(claim).split(",")[0] for result in results for claim in result.claims
-    )
-    ordered = [name for name in (*_SOURCES, *names) if name in names]
-    return escape(
-        f"Sources: {'; '.join(_SOURCES.get(name, name) for name in dict.fromkeys(ordered))}."
-    )
-
-
-def _equation_templates(results: list[Result]) -> str:
-    """Each equation that a claim is about, once, for rows to copy."""
-    found = dict(equation_of(claim) for result in results for claim in result.claims)
-    templates = ""
-    for key, lines in found.items():
-        equations = "".join(
-            f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>'
-            for name, markup in lines
-        )
-        templates += (
-            f'<template data-equation="{escape(key)}">{equations}</template>' if key else ""
-        )
-    return templates
-
-
-def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
-    """What a row needs when it is opened."""
-    return [
-        {
-            **claim,
-            "result": result.name,
-            "kind": kind_of(claim),
-            "equation": equation_of(claim)[0],
-            "command": str(result.about.get("command", "")),
-        }
-        for result in results
-        for claim in result.claims
-    ]
-
-
 def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     """A claim; `result` is the name to show under it, empty where all claims are of one."""
     kind = kind_of(claim)
     set_when = (
         f"<small>bound set {escape(claim['bound_set'])}</small>" if claim["bound_set"] else ""
     )
+    settings = [
+        f"{name} {numeral(value, 'g')}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in claim["case"].items()
+    ]
     under = "".join(
-        f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words
+        f"<small>{escape(words)}</small>"
+        for words in (
+            ", ".join(
+                [*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])]
+            ),
+            result,
+        )
+        if words
     )
     cells = [
         f'<td class="claim"><span class="claim-text">{escape(claim["title"])}</span>{under}</td>',
@@ -160,17 +156,6 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
         f'<span class="verdict verdict-{kind}">{escape(claim["verdict_says"])}</span></td>',
     ]
     return f'<tr id="claim-{place}" data-claim="{place}" data-kind="{kind}">{"".join(cells)}</tr>'
-
-
-def _settings(claim: dict[str, Any]) -> str:
-    """The case of a claim: `law zipf-6, rate 0.5`; of a control, what it breaks."""
-    settings = [
-        f"{name} {numeral(value, 'g')}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in claim["case"].items()
-    ]
-    return ", ".join(
-        [*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])]
-    )
 
 
 def theorem(claim: dict[str, Any]) -> str:

@@ -33,23 +33,6 @@ def text_map(record: xr.Dataset, room: int = ROOM) -> dict[str, Any] | None:
     if "attention_map" not in record or record.attention_map.dims[-2:] != ("map_query", "key"):
         return None
     maps = record.attention_map.values[..., :_MOST_KEYS]
-    rows = _kept_rows(maps, room)
-    queries = record.map_query.values if "map_query" in record.coords else np.arange(maps.shape[-2])
-    looks = _packed_looks(maps, rows, room)
-    n_keys = maps.shape[-1]
-    return {
-        "name": "text",
-        "title": "Attention maps",
-        "shape": [*maps.shape[1:4], len(rows), n_keys],
-        "queries": [int(query) for query in queries[rows]],
-        "tokens": _tokens(record, maps.shape[1], n_keys),
-        "looks": [{"moment": moment, "pack": pack} for moment, pack in sorted(looks.items())],
-        "caption": _caption(record, len(looks), len(rows), n_keys),
-    }
-
-
-def _kept_rows(maps: np.ndarray, room: int) -> np.ndarray:
-    """Query rows, fewer where the last look alone would fill a large part of the room."""
     n_rows = maps.shape[-2]
     rows = np.arange(n_rows)
     cost = len(packed_map(maps[-1])["data"])
@@ -58,13 +41,40 @@ def _kept_rows(maps: np.ndarray, room: int) -> np.ndarray:
             np.unique(np.linspace(0, n_rows - 1, len(rows) // 2).round().astype(int)),
             cost // 2,
         )
-    return rows
+    queries = record.map_query.values if "map_query" in record.coords else np.arange(maps.shape[-2])
+    looks = _packed_looks(maps, rows, room)
+    n_keys = maps.shape[-1]
+    given: Any
+    if "map_token" in record.coords:
+        given = record.map_token.values
+    else:
+        given = parsed_json(record.attrs.get("config", "{}")).get("map_tokens")
+    cut = [list(row)[:n_keys] for row in given][: maps.shape[1]] if given is not None else []
+    names = [[label(token) for token in row] for row in cut]
+    return {
+        "name": "text",
+        "title": "Attention maps",
+        "shape": [*maps.shape[1:4], len(rows), n_keys],
+        "queries": [int(query) for query in queries[rows]],
+        "tokens": [
+            [*row, *(str(place) for place in range(len(row), n_keys))]
+            for row in (names + [[] for _ in range(maps.shape[1] - len(names))])
+        ],
+        "looks": [{"moment": moment, "pack": pack} for moment, pack in sorted(looks.items())],
+        "caption": _caption(record, len(looks), len(rows), n_keys),
+    }
 
 
 def _packed_looks(maps: np.ndarray, rows: np.ndarray, room: int) -> dict[int, Packed]:
     """Looks from coarse to fine, until the room is full; the last in any case."""
     packs: dict[int, Packed] = {}
-    for moment in _coarse_to_fine(len(maps)):
+    n = len(maps)
+    order = [n - 1, 0]
+    parts = 2
+    while parts < 2 * n:
+        order += [round((n - 1) * part / parts) for part in range(1, parts, 2)]
+        parts *= 2
+    for moment in dict.fromkeys(order):
         shown = maps[moment][..., rows, :]
         if np.isnan(shown).all():
             continue
@@ -74,30 +84,6 @@ def _packed_looks(maps: np.ndarray, rows: np.ndarray, room: int) -> dict[int, Pa
             break
         packs[moment] = pack
     return packs
-
-
-def _coarse_to_fine(n: int) -> list[int]:
-    """The last, the first, the middle, the quarters, ..."""
-    order = [n - 1, 0]
-    parts = 2
-    while parts < 2 * n:
-        order += [round((n - 1) * part / parts) for part in range(1, parts, 2)]
-        parts *= 2
-    return list(dict.fromkeys(order))
-
-
-def _tokens(record: xr.Dataset, n_sequences: int, n_keys: int) -> list[list[str]]:
-    given: Any = None
-    if "map_token" in record.coords:
-        given = record.map_token.values
-    else:
-        given = parsed_json(record.attrs.get("config", "{}")).get("map_tokens")
-    rows = [list(row)[:n_keys] for row in given][:n_sequences] if given is not None else []
-    named = [[label(token) for token in row] for row in rows]
-    return [
-        [*row, *(str(place) for place in range(len(row), n_keys))]
-        for row in (named + [[] for _ in range(n_sequences - len(named))])
-    ]
 
 
 def _caption(record: xr.Dataset, n_looks: int, n_rows: int, n_keys: int) -> str:

@@ -150,12 +150,19 @@ def page_of(results: list[Result]) -> str:
             f'<section class="result" data-result="0" id="result-0">'
             f"{head}{_left_out(alone)}{_TABLE}{_facts(alone.about)}</section>"
         )
+    items = "".join(
+        f"<li>{escape(sentence)}</li>" for result in results for sentence in result.unread
+    )
     parts = {
         "title": escape(_title(results)),
         "policy": policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": asked,
-        "unread": _unread(results),
+        "unread": (
+            f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>'
+            if items
+            else ""
+        ),
         "caption": _caption(results[0].about) if len(results) == 1 else _caption_of_runs(caption),
         **of_claims,
         "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
@@ -230,18 +237,6 @@ def _title(results: list[Result]) -> str:
 
 def _heading(result: Result) -> str:
     return result.heading or result.title or result.name
-
-
-def _unread(results: list[Result]) -> str:
-    """What could not be read, before anything that is shown without it."""
-    items = "".join(
-        f"<li>{escape(sentence)}</li>" for result in results for sentence in result.unread
-    )
-    return (
-        f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>'
-        if items
-        else ""
-    )
 
 
 def _body(result: Result) -> str:

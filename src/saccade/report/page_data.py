@@ -47,7 +47,28 @@ def page_data(
     data = {
         "story": blobs.json(_rounded(story)) if story else None,
         "claims": blobs.json(claims),
-        "results": [_result_data(result, blobs) for result in results],
+        "results": [
+            {
+                "name": result.name,
+                "title": result.title or result.name,
+                "statement": str(result.about.get("statement", "")),
+                "film": blobs.json(result.film) if result.film else None,
+                "picture": result.about.get("picture", 0),
+                "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
+                "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
+                "tables": {
+                    name: blobs.text(
+                        _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.9g}", rows)
+                    )
+                    for name, rows in result.tables.items()
+                },
+                "table": next(
+                    (name for name in ("summary.csv", "table.csv") if name in result.tables), None
+                ),
+                "isSweep": "summary.csv" in result.tables,
+            }
+            for result in results
+        ],
         "records": [
             record
             for place, result in enumerate(results)
@@ -95,45 +116,19 @@ class _Blobs:
         )
 
 
-def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
-    """Name, figure and tables of a result. Its SVG is only for where there are no panels to draw."""
-    return {
-        "name": result.name,
-        "title": result.title or result.name,
-        "statement": str(result.about.get("statement", "")),
-        "film": blobs.json(result.film) if result.film else None,
-        "picture": result.about.get("picture", 0),
-        "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
-        "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
-        "tables": {
-            name: blobs.text(_LONG_NUMBER.sub(lambda number: f"{float(number[0]):.9g}", rows))
-            for name, rows in result.tables.items()
-        },
-        "table": next(
-            (name for name in ("summary.csv", "table.csv") if name in result.tables), None
-        ),
-        "isSweep": "summary.csv" in result.tables,
-    }
-
-
-def _is_long_line(value: dict[str, Any]) -> bool:
-    """An unbroken line of more points than a chart has pixels; of points and pieces none may go."""
-    lists = [item for item in value.values() if isinstance(item, list)]
-    return (
-        isinstance(value.get("x"), list)
-        and value.get("style") not in ("points", "rings")
-        and len(value["x"]) > _MOST_POINTS
-        and all(len(item) == len(value["x"]) for item in lists)
-        and not any(number is None for item in lists for number in item)
-    )
-
-
 def _rounded(value: Any) -> Any:
     """Numbers as a chart needs them: six digits halve the page, what is not finite is missing, and
     long lines have fewer points.
     """
     if isinstance(value, dict):
-        if _is_long_line(value):
+        lists = [item for item in value.values() if isinstance(item, list)]
+        if (
+            isinstance(value.get("x"), list)
+            and value.get("style") not in ("points", "rings")
+            and len(value["x"]) > _MOST_POINTS
+            and all(len(item) == len(value["x"]) for item in lists)
+            and not any(number is None for item in lists for number in item)
+        ):
             step = math.ceil(len(value["x"]) / _MOST_POINTS)
             value = {
                 key: [*item[:-1:step], item[-1]] if isinstance(item, list) else item
@@ -168,7 +163,16 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
     stages = result.rows("stages.csv")
     for record in records:
         record["bands"] = record["bands"] or _bands_by_run(stages, record["figures"])
-    records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
+    if text is not None:
+        names = {axis: labels_of(result.record, axis) for axis in ("sequence", "head")}
+        records[0]["text"] = text | {
+            "looks": [
+                {"moment": look["moment"], "pack": blobs.add(look["pack"])}
+                for look in text["looks"]
+            ],
+            "names": names | {"layer": layer_names(result.record, "layer")},
+            "times": [float(time) for time in result.record.time.values],
+        }
     return records
 
 
@@ -193,9 +197,31 @@ def _clocked(
     by_looks = any(
         figure.get("by_looks") for figure in found
     )  # not by the many steps whose losses alone are known
-    clock, axes = (
-        (record.time.values.astype(np.float64), []) if by_looks or not found else _main_clock(found)
-    )
+    if found and not by_looks:
+        clock, axes = _main_clock(found)
+    else:
+        clock, axes = record.time.values.astype(np.float64), []
+    events = []
+    if "moved" in record and is_watched(record):
+        when = np.sort(freezing_steps(record).ravel())  # missing ones last
+        frozen = {
+            "first head is frozen": 0,
+            "half of the heads are frozen": (len(when) - 1) // 2,
+            "all heads are frozen": len(when) - 1,
+        }
+        events = [
+            {"time": float(when[place]), "name": name}
+            for name, place in frozen.items()
+            if np.isfinite(when[place])
+        ]
+    for row in rows:
+        query = f", query {row['query']}" if row.get("query") else ""
+        events.append(
+            {
+                "time": float(row["time"]),
+                "name": str(row.get("event", "event")).replace("_", " ") + query,
+            }
+        )
     return {
         "result": place,
         "name": result.name,
@@ -204,24 +230,12 @@ def _clocked(
         "clockAxes": axes,
         "clockLabel": label,
         "pace": blobs.times(_pace(found, clock, axes)),
-        "events": _events_of(record, rows),
+        "events": sorted(events, key=lambda event: event["time"]),
         "unseen": unseen(clock) if by_looks else [],
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
         "text": None,
     }
-
-
-def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
-    """The times of the figure that goes on longest, and the axes before time if runs have clocks of
-    their own.
-    """
-    figure = max(
-        found, key=lambda figure: (np.nan_to_num(figure["time"]).max(), figure["time"].shape[-1])
-    )
-    return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure[
-        "time"
-    ].ndim > 1 else []
 
 
 def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray:
@@ -243,6 +257,18 @@ def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray
     return shares
 
 
+def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
+    """The times of the figure that goes on longest, and the axes before time if runs have clocks of
+    their own.
+    """
+    figure = max(
+        found, key=lambda figure: (np.nan_to_num(figure["time"]).max(), figure["time"].shape[-1])
+    )
+    return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure[
+        "time"
+    ].ndim > 1 else []
+
+
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
     """A figure with its arrays packed."""
     plain = {
@@ -257,49 +283,6 @@ def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
         ),
         "time": times | {"log": figure.get("log", times["log"])},
     }
-
-
-def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[str, Any]:
-    looks = [{"moment": look["moment"], "pack": blobs.add(look["pack"])} for look in text["looks"]]
-    names = {axis: labels_of(record, axis) for axis in ("sequence", "head")} | {
-        "layer": layer_names(record, "layer")
-    }
-    return text | {
-        "looks": looks,
-        "names": names,
-        "times": [float(time) for time in record.time.values],
-    }
-
-
-def _events_of(record: xr.Dataset, rows: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Moments with a name, in order of time."""
-    found = _freezing(record)
-    for row in rows:
-        query = f", query {row['query']}" if row.get("query") else ""
-        found.append(
-            {
-                "time": float(row["time"]),
-                "name": str(row.get("event", "event")).replace("_", " ") + query,
-            }
-        )
-    return sorted(found, key=lambda event: event["time"])
-
-
-def _freezing(record: xr.Dataset) -> list[dict[str, Any]]:
-    """When the first head, half of the heads, and all of them were frozen."""
-    if "moved" not in record or not is_watched(record):
-        return []
-    when = np.sort(freezing_steps(record).ravel())  # missing ones last
-    named = {
-        "first head is frozen": 0,
-        "half of the heads are frozen": (len(when) - 1) // 2,
-        "all heads are frozen": len(when) - 1,
-    }
-    return [
-        {"time": float(when[place]), "name": name}
-        for name, place in named.items()
-        if np.isfinite(when[place])
-    ]
 
 
 def _bands_of(rows: list[dict[str, str]], end: float) -> list[dict[str, Any]]:

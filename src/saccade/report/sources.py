@@ -132,7 +132,16 @@ def results_of(sources: Sequence[str | Path]) -> list[Result]:
         raise InputError(
             f"{named} holds no results to report; run `saccade reproduce --out {named}` first."
         )
-    return _named_apart(found)
+    once = list({result.folder: result for result in found}.values())
+    names = [
+        _name_among([other for other in once if other.name == result.name], result)
+        for result in once
+    ]
+    pairs = zip(once, names, strict=True)
+    return [
+        result if result.name == name else replace(result, name=name, title=name, heading="")
+        for result, name in pairs
+    ]
 
 
 def result_of_record(record: xr.Dataset) -> Result:
@@ -271,7 +280,13 @@ def _filled(folder: Path, record: str) -> Result:
     files = _Files(folder)
     about = files.json("about.json") or {}
     claims, text = files.claims, files.text("figure.svg")
-    panels, (tables, left_out) = _panels(files), _tables(files)
+    large = [name for name in files.tables if (files.folder / name).stat().st_size > _MOST_TABLE]
+    left_out = [
+        f"{name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {files.folder} only."
+        for name in large
+    ]
+    tables = {name: files.text(name) for name in files.tables if name not in large}
+    panels = _panels(files)
     loaded = (
         _loaded(folder, record)
         if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong
@@ -391,15 +406,6 @@ def _about_record(record: xr.Dataset) -> dict[str, Any]:
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 
-def _tables(files: _Files) -> tuple[dict[str, str], list[str]]:
-    large = [name for name in files.tables if (files.folder / name).stat().st_size > _MOST_TABLE]
-    left_out = [
-        f"{name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {files.folder} only."
-        for name in large
-    ]
-    return {name: files.text(name) for name in files.tables if name not in large}, left_out
-
-
 def _panels(files: _Files) -> list[list[dict[str, Any]]]:
     """Rows of panels; none if one of them is not a panel, since the figure is then drawn from
     `figure.svg`.
@@ -409,22 +415,6 @@ def _panels(files: _Files) -> list[list[dict[str, Any]]]:
         return []
     unknown = any(misfit(panel, _PANEL.get(panel["kind"], int)) for row in rows for panel in row)
     return [] if unknown else [row for row in rows if row]
-
-
-def _named_apart(results: list[Result]) -> list[Result]:
-    """A folder that was given twice is shown once; results of one name are told apart by the
-    folders above them.
-    """
-    once = list({result.folder: result for result in results}.values())
-    names = [
-        _name_among([other for other in once if other.name == result.name], result)
-        for result in once
-    ]
-    pairs = zip(once, names, strict=True)
-    return [
-        result if result.name == name else replace(result, name=name, title=name, heading="")
-        for result, name in pairs
-    ]
 
 
 def _name_among(same: list[Result], result: Result) -> str:

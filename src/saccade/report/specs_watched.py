@@ -8,8 +8,6 @@ own. Text is made in `maps.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from saccade.later import xr
@@ -53,22 +51,17 @@ def watched_figures(record: xr.Dataset) -> list[Figure]:
         for figure in found
         if figure is not None and (np.nan_to_num(figure["values"]) != 0).any()
     ]
-    return _tied(shown)
-
-
-def _tied(figures: list[Figure]) -> list[Figure]:
-    """Embedding and unembedding once where they are the same weights."""
     one, other = (
-        next((figure for figure in figures if figure["name"] == name), None) for name in _EMBEDDINGS
+        next((figure for figure in shown if figure["name"] == name), None) for name in _EMBEDDINGS
     )
     if (
         one is None
         or other is None
         or not np.array_equal(one["values"], other["values"], equal_nan=True)
     ):
-        return figures
+        return shown
     tied = one | {"title": f"{one['title']} (tied with the unembedding)"}
-    return [tied if figure is one else figure for figure in figures if figure is not other]
+    return [tied if figure is one else figure for figure in shown if figure is not other]
 
 
 def heads(record: xr.Dataset) -> Figure:
@@ -82,7 +75,18 @@ def heads(record: xr.Dataset) -> Figure:
         name for name, variable in kept.items() if (np.nan_to_num(variable.values) != 0).any()
     ] or list(kept)
     names.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-    statistics = [_statistic(record, name) for name in names]
+    statistics = []
+    for name in names:
+        scale = scale_of(record[name].values.astype(np.float64), name, "")
+        statistics.append(
+            {
+                "name": name,
+                "title": name.replace("_", " "),
+                "caption": sentence(str(record[name].attrs.get("definition", ""))),
+                "min": scale["min"],
+                "max": scale["max"],
+            }
+        )
     return _about(record, "heads", "Heads") | {
         "kind": "heads",
         "caption": "Each cell is a head, its curve the statistic over time, its colour the value at this step.",
@@ -185,16 +189,6 @@ def _telling_steps(losses: xr.DataArray, looks: np.ndarray, log: bool) -> np.nda
     return np.unique(
         np.concatenate([[0, size - 1], np.flatnonzero(np.isin(steps, looks)), extremes])
     )
-
-
-def _statistic(record: xr.Dataset, name: str) -> dict[str, Any]:
-    scale = scale_of(record[name].values.astype(np.float64), name, "")
-    told = {
-        "name": name,
-        "title": name.replace("_", " "),
-        "caption": sentence(str(record[name].attrs.get("definition", ""))),
-    }
-    return told | {"min": scale["min"], "max": scale["max"]}
 
 
 def _layers(record: xr.Dataset) -> list[str]:

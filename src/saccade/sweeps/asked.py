@@ -72,8 +72,16 @@ class Asked:
             raise InputError(f"{folder / FILE} is lost. {_AGAIN}")
         try:
             told = read_sealed(folder / FILE, _SHAPE)
+            axes = tuple(
+                Axis(tuple(axis["settings"]), tuple(map(tuple, axis["values"])))
+                for axis in told["axes"]
+            )
+            if any(len(row) != len(axis.settings) for axis in axes for row in axis.values):
+                raise ValueError("an axis has more or fewer values than settings")
+            if not 1 <= math.prod(len(axis.values) for axis in axes) <= MOST_RUNS:
+                raise ValueError("more or fewer runs than a sweep can have")
             keep = None if told["keep"] is None else tuple(map(str, told["keep"]))
-            return cls(**told | {"axes": _axes(told["axes"]), "keep": keep})
+            return cls(**told | {"axes": axes, "keep": keep})
         except InputError as error:
             raise InputError(f"{error} {_AGAIN}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -169,12 +177,3 @@ def check_held(folder: Path, earlier: Collection[str], wanted: Collection[str]) 
             f"{folder} holds the results of another sweep ({gone:,} of its {len(earlier):,} runs are not in this one); "
             "name another folder, or write over them with --replace (`replace=True`), which keeps all finished runs."
         )
-
-
-def _axes(told: list[dict[str, Any]]) -> tuple[Axis, ...]:
-    axes = tuple(Axis(tuple(axis["settings"]), tuple(map(tuple, axis["values"]))) for axis in told)
-    if any(len(row) != len(axis.settings) for axis in axes for row in axis.values):
-        raise ValueError("an axis has more or fewer values than settings")
-    if not 1 <= math.prod(len(axis.values) for axis in axes) <= MOST_RUNS:
-        raise ValueError("more or fewer runs than a sweep can have")
-    return axes

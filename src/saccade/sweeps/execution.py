@@ -91,14 +91,9 @@ def _with_measures(result: Result) -> xr.Dataset:
     measured = np.array([centre(claim.measured) for claim in found], float)
     verdicts = np.array([claim.verdict for claim in found], str)
     record = record.assign(claim_measured=("claim", measured), claim_verdict=("claim", verdicts))
-    return record.assign_coords(claim=("claim", _distinct([claim.label for claim in found])))
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """The same names, numbered where one comes again."""
     times: Counter[str] = Counter()
-    numbered = []
-    for name in names:
-        times[name] += 1
-        numbered.append(f"{name} ({times[name]})" if names.count(name) > 1 else name)
-    return numbered
+    labels, numbered = [claim.label for claim in found], []
+    for label in labels:  # numbered where one comes again
+        times[label] += 1
+        numbered.append(f"{label} ({times[label]})" if labels.count(label) > 1 else label)
+    return record.assign_coords(claim=("claim", numbered))

@@ -121,7 +121,19 @@ def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figu
         color=categorical(0),
         label="mean over seeds" if seeds else None,
     )
-    _label(axes.xaxis, labels, is_number)
+    if not is_number:
+        axes.xaxis.set_ticks(range(len(labels)), [_short(label) for label in labels])
+        axes.xaxis.axes.set_xlim(-0.5, len(labels) - 0.5)
+    elif (
+        len(labels) > 2
+        and (labels > 0).all()
+        and labels.max() / labels.min() >= 8
+        and np.ptp(np.diff(np.log(np.sort(labels)))) < 0.7
+    ):
+        axes.xaxis.axes.set_xscale("log")
+        shown = np.sort(labels)[:: -(-len(labels) // 8)]
+        axes.xaxis.set_ticks(shown, [_short(label) for label in shown])
+        axes.xaxis.set_ticks([], minor=True)
     axes.set(xlabel=_words(axis), ylabel=_words(name))
     if seeds:
         axes.legend()
@@ -205,23 +217,6 @@ def _heat_map(
         )
         axis.set_label_text(_words(name))
     return mesh
-
-
-def _label(axis: Any, labels: np.ndarray, is_number: bool) -> None:
-    """Words by name; numbers on a log axis where they are spread evenly there."""
-    if not is_number:
-        axis.set_ticks(range(len(labels)), [_short(label) for label in labels])
-        axis.axes.set_xlim(-0.5, len(labels) - 0.5)
-    elif (
-        len(labels) > 2
-        and (labels > 0).all()
-        and labels.max() / labels.min() >= 8
-        and np.ptp(np.diff(np.log(np.sort(labels)))) < 0.7
-    ):
-        axis.axes.set_xscale("log")
-        shown = np.sort(labels)[:: -(-len(labels) // 8)]
-        axis.set_ticks(shown, [_short(label) for label in shown])
-        axis.set_ticks([], minor=True)  # they would name numbers that were not run
 
 
 def _short(label: Any) -> str:

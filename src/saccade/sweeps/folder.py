@@ -26,7 +26,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -189,7 +189,10 @@ class SweepFolder:
         for file in files:
             path = self.path / "runs" / file
             self._add_line({"file": file, "lost": True})
-            if os.path.lexists(path) and not _is_whole(path):
+            is_whole = False
+            with suppress(OSError, InputError):
+                is_whole = file_hash(path).startswith(path.stem)
+            if os.path.lexists(path) and not is_whole:
                 set_aside(path, f"{path.stem}.damaged")
         self._clear_up()  # whole files of which only the manifest said the wrong thing are taken up again
 
@@ -283,14 +286,6 @@ def _is_locked(lock: IO[str], how: int, path: Path) -> bool:
         return False
     except OSError as error:
         raise InputError(f"{path} cannot be locked: {error.strerror or error}.") from None
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a file of runs holds what its name says."""
-    try:
-        return file_hash(path).startswith(path.stem)
-    except (OSError, InputError):
-        return False
 
 
 def _not_through_a_link(path: str, flags: int) -> int:

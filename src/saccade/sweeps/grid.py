@@ -65,23 +65,17 @@ class Grid:
             raise InputError(
                 f"{grid.n_runs:,} runs are more than the {MOST_RUNS:,} one sweep may have; split it over folders."
             )
-        grid._check_settings()
-        return grid
-
-    def _check_settings(self) -> None:
-        """Of all runs, before any: those of the first one, and each value on an axis, since
-        settings are checked singly.
-        """
-        _, changed = next(places(self.axes))
-        check_settings(replace(self.config, **changed))
-        for axis in self.axes:
+        _, changed = next(places(grid.axes))
+        check_settings(replace(grid.config, **changed))
+        for axis in grid.axes:
             for setting, values in zip(axis.settings, zip(*axis.values, strict=True), strict=True):
                 is_whole = all(
                     type(value) is int for value in values
                 )  # then the extremes tell of all, of millions of seeds too
                 check_values(
-                    type(self.config), setting, {min(values), max(values)} if is_whole else values
+                    type(grid.config), setting, {min(values), max(values)} if is_whole else values
                 )
+        return grid
 
     @property
     def title(self) -> str:

@@ -130,7 +130,24 @@ def read_outcomes(
             for number, entry in enumerate(header["runs"]):
                 if wanted is None or entry["run"] in wanted:
                     layout = None if entry["layout"] is None else header["layouts"][entry["layout"]]
-                    outcome = _outcome(archive, number, entry, layout)
+                    record = None
+                    if layout is not None:
+                        about = {name: layout[name] for name in ("coords", "variables")}
+                        content, arrays, place = archive.read(f"{number}.values"), {}, 0
+                        for name, (kind, shape) in layout["arrays"].items():
+                            dtype, size = np.dtype(kind), math.prod(shape)
+                            arrays[
+                                name
+                            ] = (  # one after the other; NumPy refuses to read objects from bytes
+                                np.frombuffer(content, dtype, size, place).reshape(shape)
+                                if size
+                                else np.empty(shape, dtype)
+                            )
+                            place += size * dtype.itemsize
+                        record = about | {"attrs": entry["attrs"]}, arrays
+                    outcome = Outcome(
+                        entry["run"], entry["status"], entry["reason"], entry["seconds"], record
+                    )
                     yield (
                         outcome
                         if as_packed or outcome.record is None
@@ -142,25 +159,3 @@ def read_outcomes(
         raise InputError(
             f"{path} is damaged: {error}. `saccade check {path.parent.parent} --repair` runs that again."
         ) from None
-
-
-def _outcome(
-    archive: zipfile.ZipFile,
-    number: int,
-    entry: dict[str, Any],
-    layout: dict[str, Any] | None,
-) -> Outcome:
-    record = None
-    if layout is not None:
-        about = {name: layout[name] for name in ("coords", "variables")}
-        content, arrays, place = archive.read(f"{number}.values"), {}, 0
-        for name, (kind, shape) in layout["arrays"].items():
-            dtype, size = np.dtype(kind), math.prod(shape)
-            arrays[name] = (  # one after the other; NumPy refuses to read objects from bytes
-                np.frombuffer(content, dtype, size, place).reshape(shape)
-                if size
-                else np.empty(shape, dtype)
-            )
-            place += size * dtype.itemsize
-        record = about | {"attrs": entry["attrs"]}, arrays
-    return Outcome(entry["run"], entry["status"], entry["reason"], entry["seconds"], record)

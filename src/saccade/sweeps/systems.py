@@ -79,7 +79,12 @@ def sweep_systems(
     records = []
     with nullcontext() if out is None else _alone(Path(out), names):
         if out is not None and not replace:
-            check_held(Path(out), _earlier(Path(out)), names)
+            earlier: list[str] = []  # also where the dataset is damaged, and is to be written again
+            with suppress(InputError):
+                dataset = Path(out) / RESULTS[0]
+                attributes = content(dataset, ".zattrs", listed(dataset))
+                earlier = parsed_json(attributes, {_RUNS: str})[_RUNS].split()
+            check_held(Path(out), earlier, names)
         for done, cell in enumerate(cells, 1):
             path = None if out is None else Path(out) / names[done - 1]
             if path is None:
@@ -201,13 +206,3 @@ def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
     if not isinstance(system, System):
         raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
     return system
-
-
-def _earlier(out: Path) -> list[str]:
-    """Names of the runs that the dataset there holds; none if there is none, or it is damaged and
-    is to be written anew.
-    """
-    with suppress(InputError):
-        attributes = content(out / RESULTS[0], ".zattrs", listed(out / RESULTS[0]))
-        return parsed_json(attributes, {_RUNS: str})[_RUNS].split()
-    return []

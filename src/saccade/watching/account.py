@@ -62,7 +62,18 @@ class Account:
         self._has_noted = True
         for what in _together(found.unseen):
             warn(f"not seen: {what}.")
-        self.config.update(unseen=found.unseen, untold=self._untold(arrays))
+        untold = [one for one in OF_HEADS if one not in arrays or np.isnan(arrays[one]).all()]
+        reasons: dict[str, list[str]] = {}
+        for one in untold:
+            reasons.setdefault(self._why_untold(one, untold), []).append(one)
+        for reason, names in reasons.items():
+            say(f"not measured with this probe: {', '.join(names)} ({reason})")
+        if "judged_mass" not in untold and np.nanmean(arrays["judged_mass"]) < 0.5:
+            say(
+                "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "
+                "probe itself is counted)"
+            )
+        self.config.update(unseen=found.unseen, untold=untold)
         self.about["coords"] |= {
             "measure": ("measure", list(attention_statistics.MEASURES)),
             "place": ("place", list(attention_statistics.PLACES)),
@@ -105,21 +116,6 @@ class Account:
         except Exception as error:
             warn(f"`decode` failed ({type(error).__name__}: {error}), so the page shows token ids.")
             return ids
-
-    def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
-        """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
-        untold = [name for name in OF_HEADS if name not in arrays or np.isnan(arrays[name]).all()]
-        reasons: dict[str, list[str]] = {}
-        for name in untold:
-            reasons.setdefault(self._why_untold(name, untold), []).append(name)
-        for reason, names in reasons.items():
-            say(f"not measured with this probe: {', '.join(names)} ({reason})")
-        if "judged_mass" not in untold and np.nanmean(arrays["judged_mass"]) < 0.5:
-            say(
-                "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "
-                "probe itself is counted)"
-            )
-        return untold
 
     def _why_untold(self, name: str, untold: list[str]) -> str:
         if name in ("largest_logit", "entropy_bound", "entropy_slack"):

@@ -193,10 +193,11 @@ class HeadMeans:
 
     def means(self) -> dict[str, Tensor]:
         """NaN where no query counted."""
-        means = {
-            name: total.sum(dim=0) / _like(self.counts[name].sum(dim=0), total[0])
-            for name, total in self.sums.items()
-        }
+        means = {}
+        for name, total in self.sums.items():
+            counts = self.counts[name].sum(dim=0)
+            counts = counts.reshape(counts.shape + (1,) * (total[0].ndim - counts.ndim))
+            means[name] = total.sum(dim=0) / counts
         return means | {
             name: torch.where(found.isfinite(), found, torch.nan)
             for name, found in self.largest.items()
@@ -214,10 +215,6 @@ class HeadMeans:
         return torch.where(
             n_sequences > 1, (squares * n_sequences / (n_sequences - 1)).sqrt() / total, torch.nan
         )
-
-
-def _like(counts: Tensor, values: Tensor) -> Tensor:
-    return counts.reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
 
 
 def statistics(
@@ -293,7 +290,14 @@ def _gathered(means: HeadMeans) -> dict[str, Tensor]:
     """Means by name; what uniform attention would give on each place, and standard errors, in one
     array each.
     """
-    found = _ratios(means.means())
+    found = means.means()
+    # Focus is a ratio of means over queries: a mean of ratios would be ruled by queries that
+    # hardly see a decile.
+    if "decile_mass" in found:
+        mass, share = found.pop("decile_mass"), found.pop("decile_share")
+        found["decile_focus"] = torch.where(share > 0, mass / share, torch.nan)
+    if "entropy_bound" in found:
+        found["entropy_slack"] = found["entropy"] - found["entropy_bound"]
     found["uniform_mass"] = _side_by_side([found.pop(f"uniform_{name}", None) for name in PLACES])
     found["standard_error"] = _side_by_side(
         [means.standard_error(name) if name in means.sums else None for name in MEASURES]
@@ -351,20 +355,14 @@ def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) 
         entropy / n_visible.clamp_min(2).to(entropy.dtype).log(),
         counted & (n_visible > 1),
     )
-    largest = _largest(weights)
+    few = min(TOP_K, weights.shape[-1])
+    if weights.device.type != "cpu":
+        largest = weights.topk(few, dim=-1).values
+    else:
+        largest = torch.from_numpy(np.sort(weights.numpy(), axis=-1)[..., -few:])
     means.add("top_mass", largest.amax(dim=-1), counted)
     means.add("top_k_mass", largest.sum(dim=-1), counted)
     means.add("effective_keys", 1 / weights.square().sum(dim=-1), counted)
-
-
-def _largest(weights: Tensor) -> Tensor:
-    """The few largest weights of each query. NumPy sorts a whole row in a tenth of the time in
-    which `topk` finds five of 128.
-    """
-    few = min(TOP_K, weights.shape[-1])
-    if weights.device.type != "cpu":
-        return weights.topk(few, dim=-1).values
-    return torch.from_numpy(np.sort(weights.numpy(), axis=-1)[..., -few:])
 
 
 def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:
@@ -465,18 +463,6 @@ def _meanings(
             ("judged", meaning != UNKNOWN),
         ):
             means.add(f"{name}_mass", (weights * keys).sum(dim=-1), counted)
-
-
-def _ratios(means: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Focus is a ratio of means over queries: a mean of ratios would be ruled by queries that
-    hardly see a decile.
-    """
-    if "decile_mass" in means:
-        mass, share = means.pop("decile_mass"), means.pop("decile_share")
-        means["decile_focus"] = torch.where(share > 0, mass / share, torch.nan)
-    if "entropy_bound" in means:
-        means["entropy_slack"] = means["entropy"] - means["entropy_bound"]
-    return means
 
 
 def largest_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:

@@ -155,7 +155,11 @@ def attention_weights(
         reasons.setdefault(f"{kind} {_advice(model.get_submodule(name))}", []).append(name)
     if not found and not reasons:
         reasons[f"no attention weights were found; it {_advice(model)}"] = [type(model).__name__]
-    return found, [f"{_listed(where)}: {reason}." for reason, where in reasons.items()]
+    sentences = []
+    for why, where in reasons.items():
+        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        sentences.append(f"{where[0] or 'the model itself'}{more}: {why}.")
+    return found, sentences
 
 
 def _advice(module: nn.Module) -> str:
@@ -277,11 +281,6 @@ def _nearest(name: str, holders: Mapping[str, str]) -> str | None:
 
 def _inside(name: str, outer: str) -> bool:
     return name == outer or outer == "" or name.startswith(f"{outer}.")
-
-
-def _listed(names: list[str]) -> str:
-    first = names[0] or "the model itself"
-    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
 def _read(module: nn.Module, n_seen: int = 0) -> HeadWeights | None:

@@ -102,7 +102,18 @@ def scalars_of(
         ):
             if len(over) > place + 1:  # deciles of each head
                 continue
-            values, over = _summary(name, values), over[:place]
+            known = np.isfinite(values)
+            if name in _LARGEST:
+                summary = np.where(
+                    known.any(axis=-1), np.where(known, values, -np.inf).max(axis=-1), np.nan
+                )
+            else:
+                summary = np.where(
+                    known.any(axis=-1),
+                    np.where(known, values, 0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1),
+                    np.nan,
+                )
+            values, over = summary, over[:place]
         for index in np.ndindex(values.shape):
             places = "/".join(
                 f"{_SHORT.get(axis, axis)}{i}" for axis, i in zip(over, index, strict=True)
@@ -112,15 +123,3 @@ def scalars_of(
                     values[index]
                 )
     return scalars
-
-
-def _summary(name: str, values: np.ndarray) -> np.ndarray:
-    """Of the heads of each layer, along the last axis; NaN where no head has it."""
-    known = np.isfinite(values)
-    if name in _LARGEST:
-        return np.where(known.any(axis=-1), np.where(known, values, -np.inf).max(axis=-1), np.nan)
-    return np.where(
-        known.any(axis=-1),
-        np.where(known, values, 0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1),
-        np.nan,
-    )

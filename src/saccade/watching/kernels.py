@@ -52,7 +52,12 @@ def of_dot_product(
     mask = None if attn_mask is None else axes.of(_with_axes_of(query, attn_mask.detach()))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
-    seen = None if mask is None else axes.of(_with_axes_of(query, _left(attn_mask.detach(), left)))
+    seen = None
+    if mask is not None:
+        given = attn_mask.detach()
+        # Keys that it leaves: as its numbers say, and as its parts said before they were added.
+        own = given if given.dtype == torch.bool else given > masked_level(given)
+        seen = axes.of(_with_axes_of(query, own if left is None else own & left))
     ends = _ends(mask, q.shape[2], k.shape[2], is_causal)
 
     def rows_of(mask: Tensor | None, start: int, stop: int) -> Tensor | None:
@@ -76,14 +81,6 @@ def of_dot_product(
 
     kind = "scaled_dot_product_attention"
     return replace(_from_scores(kind, q, k, v, made, scored, dropout_p), visible=visible)
-
-
-def _left(mask: Tensor, left: Tensor | None) -> Tensor:
-    """Keys that a mask leaves, of its shape: what its numbers say, and what its parts said before
-    they were added.
-    """
-    own = mask if mask.dtype == torch.bool else mask > masked_level(mask)
-    return own if left is None else own & left
 
 
 def _ends(mask: Tensor | None, n_queries: int, n_keys: int, is_causal: bool) -> list[int]:

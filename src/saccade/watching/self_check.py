@@ -67,7 +67,19 @@ def self_check(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layo
     first = _compared(model, alone, tokens_alone, layout, exact=True)
     whole = first if probe.n_batch == 1 else _compared(model, probe, tokens, layout, exact=False)
     _check_layout(whole, first)
-    _check_heads(model, layout, first, whole)
+    modules = dict(model.named_modules())
+    half = {
+        layer: layout.axes(layer, modules.get(layer.partition("#")[0]), sizes).n_heads
+        for layer, sizes in layout.short.items()
+        if layer in first.heads
+    }
+    for what, heads in (("number of sequences", whole.heads), ("length of sequences", half)):
+        for layer, number in heads.items():
+            if first.heads.get(layer, number) != number:
+                raise UnfaithfulError(
+                    f"the number of heads of `{layer}` changes with the {what}, from {first.heads[layer]} to {number}: windows or "
+                    "sequences are among them. Give its module an attribute `num_heads`."
+                )
     check = Check(
         len(whole.seen),
         max(whole.statistics, first.statistics),
@@ -179,25 +191,6 @@ def _passed(model: nn.Module, probe: Probe) -> Capture:
     with undisturbed(model), Capture(lambda call: None, model) as capture:
         probe.run(model)
     return capture
-
-
-def _check_heads(model: nn.Module, layout: Layout, first: _Compared, whole: _Compared) -> None:
-    """The number of heads is that of the model: neither the number of sequences nor their length
-    changes it.
-    """
-    modules = dict(model.named_modules())
-    half = {
-        layer: layout.axes(layer, modules.get(layer.partition("#")[0]), sizes).n_heads
-        for layer, sizes in layout.short.items()
-        if layer in first.heads
-    }
-    for what, heads in (("number of sequences", whole.heads), ("length of sequences", half)):
-        for layer, number in heads.items():
-            if first.heads.get(layer, number) != number:
-                raise UnfaithfulError(
-                    f"the number of heads of `{layer}` changes with the {what}, from {first.heads[layer]} to {number}: windows or "
-                    "sequences are among them. Give its module an attribute `num_heads`."
-                )
 
 
 def tried(model: nn.Module, probe: Probe) -> None:

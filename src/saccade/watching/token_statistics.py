@@ -104,21 +104,15 @@ class TokenStatistics:
     def n_vocab(self) -> int:
         return len(self.frequency)
 
-    def informative(self, ids: ArrayLike) -> NDArray[np.float32]:
-        """How much each key tells about the token after each query: (sequence, query, key), from
-        token ids (sequence, position).
+    def informative_by_sequence(self, ids: ArrayLike) -> Iterator[NDArray[np.float32]]:
+        """How much each key tells about the token after each query: (query, key) of one sequence
+        after the other, from token ids (sequence, position). Never more than one is in memory.
 
         0 = nothing, or it leaves the next token less sure than the query alone; 1 = it fixes the
         next token. It belongs to the two tokens: a key further back than the window is given what
         the same token tells within it. The query, as the key at its own position, tells nothing
         more: 0. NaN where the key comes after the query, the query has one next token only, or the
         pair is too rare to tell.
-        """
-        return np.stack(list(self.informative_by_sequence(ids)))
-
-    def informative_by_sequence(self, ids: ArrayLike) -> Iterator[NDArray[np.float32]]:
-        """The same (query, key) of one sequence after the other, so that never more than one is in
-        memory.
         """
         tokens = integers("ids", ids, 2)
         if 0 in tokens.shape:

@@ -128,7 +128,11 @@ class _Held:
         elif isinstance(value, tuple):
             for each in value:
                 self._keep(each)
-        elif _is_plain_holder(value):
+        elif (  # configurations and caches, which passes write into; others may belong to anyone
+            hasattr(value, "__dict__")
+            and not isinstance(value, nn.Module | type)
+            and (hasattr(value, "to_dict") or "cache" in type(value).__name__.lower())
+        ):
             self._keep_dictionary(vars(value))
 
     @torch.no_grad()
@@ -149,12 +153,6 @@ class _Held:
             _write(tensor, value)
         for array, numbers in self._arrays.values():
             np.copyto(array, numbers)
-
-
-def _is_plain_holder(value: Any) -> bool:
-    """Configurations and caches, which passes write into; other objects may belong to anyone."""
-    has_names = hasattr(value, "__dict__") and not isinstance(value, nn.Module | type)
-    return has_names and (hasattr(value, "to_dict") or "cache" in type(value).__name__.lower())
 
 
 def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:

@@ -87,9 +87,11 @@ def weight_statistics(
     }
     for part, pairs in products.items():
         values |= _named(part, _stacked([_measures(_product_spectrum(*pair)) for pair in pairs]))
-    return WeightStatistics(
-        values, {name: _axes(name) for name in values}, unrecognised + unread, list(heads)
-    )
+    axes: dict[str, tuple[str, ...]] = {}
+    for name in values:
+        of_heads = ("weight_layer", "weight_head") if name.startswith(("qk_", "ov_")) else ()
+        axes[name] = (*of_heads, "rank") if name.endswith("singular_values") else of_heads
+    return WeightStatistics(values, axes, unrecognised + unread, list(heads))
 
 
 def _product_spectrum(left: Tensor, right: Tensor) -> Array:
@@ -154,8 +156,3 @@ def _stacked(layers: list[dict[str, Array]]) -> dict[str, Array]:
 
 def _named(part: str, measures: dict[str, Any]) -> dict[str, Array]:
     return {f"{part}_{name}": np.asarray(value) for name, value in measures.items()}
-
-
-def _axes(name: str) -> tuple[str, ...]:
-    heads = ("weight_layer", "weight_head") if name.startswith(("qk_", "ov_")) else ()
-    return (*heads, "rank") if name.endswith("singular_values") else heads

@@ -19,6 +19,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,17 +76,12 @@ def _of_rows(rows: Iterator[str]) -> Iterator[Piece]:
 
 def _of_text(path: Path, chunks: Iterator[str]) -> Iterator[Piece]:
     first = next(chunks, "")
-    whole = _chain_text(first, chunks)
+    whole = chain([first], chunks)
     if not _END_LINE.search(first):
         yield from _cut(_with_last_newline(whole))
         return
     for document in _between_ends(path, whole):
         yield from _cut(iter([document]))
-
-
-def _chain_text(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def _with_last_newline(chunks: Iterator[str]) -> Iterator[str]:
@@ -190,35 +186,28 @@ def _json_rows(path: Path, column: str) -> Iterator[str]:
             ):
                 _check_length(path, len(line))
                 if line.strip():
-                    yield _text_of_row(path, number, _parsed(path, number, line), column)
+                    try:
+                        row = parsed_json(line, object)
+                    except InputError as error:
+                        raise InputError(
+                            f"{path}, line {number} is not JSON that can be read ({shortened(line.strip())}): {error}"
+                        ) from None
+                    if not isinstance(row, dict) or column not in row:
+                        has = (
+                            f"it has {', '.join(map(str, row))}"
+                            if isinstance(row, dict) and row
+                            else f"it is {shortened(row)}"
+                        )
+                        raise InputError(
+                            f"{path}, line {number} has no column {column!r}; {has}. Name the one that holds text with `column`."
+                        )
+                    if not isinstance(row[column], str | None):
+                        raise InputError(
+                            f"{path}, line {number}: column {column!r} holds {shortened(row[column])}, which is not text."
+                        )
+                    yield row[column] or ""
     except UnicodeDecodeError:
         raise InputError(_why_not_text(path)) from None
-
-
-def _parsed(path: Path, number: int, line: str) -> Any:
-    try:
-        return parsed_json(line, object)
-    except InputError as error:
-        raise InputError(
-            f"{path}, line {number} is not JSON that can be read ({shortened(line.strip())}): {error}"
-        ) from None
-
-
-def _text_of_row(path: Path, number: int, row: Any, column: str) -> str:
-    if not isinstance(row, dict) or column not in row:
-        has = (
-            f"it has {', '.join(map(str, row))}"
-            if isinstance(row, dict) and row
-            else f"it is {shortened(row)}"
-        )
-        raise InputError(
-            f"{path}, line {number} has no column {column!r}; {has}. Name the one that holds text with `column`."
-        )
-    if not isinstance(row[column], str | None):
-        raise InputError(
-            f"{path}, line {number}: column {column!r} holds {shortened(row[column])}, which is not text."
-        )
-    return row[column] or ""
 
 
 def _parquet_rows(path: Path, column: str) -> Iterator[str]:
@@ -231,7 +220,14 @@ def _parquet_rows(path: Path, column: str) -> Iterator[str]:
         ) from None
     try:
         with parquet.ParquetFile(path) as file:
-            _check_column(path, file.schema_arrow, column)
+            if column not in file.schema_arrow.names:
+                raise InputError(
+                    f"{path} has no column {column!r}; it has {', '.join(file.schema_arrow.names)}. "
+                    "Name the one that holds text with `column`."
+                )
+            kind = file.schema_arrow.field(column).type
+            if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+                raise InputError(f"{path}: column {column!r} holds {kind}, which is not text.")
         with parquet.ParquetFile(path, read_dictionary=[column]) as file:
             yield from _checked_rows(path, file, column)
     except InputError:
@@ -265,15 +261,3 @@ def _checked_rows(path: Path, file: Any, column: str) -> Iterator[str]:
         check_expansion(path, n_read, n_stored)
         listed = texts.to_pylist()
         yield from ("" if number is None else listed[number] for number in numbers.to_pylist())
-
-
-def _check_column(path: Path, schema: Any, column: str) -> None:
-    import pyarrow as arrow
-
-    if column not in schema.names:
-        raise InputError(
-            f"{path} has no column {column!r}; it has {', '.join(schema.names)}. Name the one that holds text with `column`."
-        )
-    kind = schema.field(column).type
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
-        raise InputError(f"{path}: column {column!r} holds {kind}, which is not text.")

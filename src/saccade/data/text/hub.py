@@ -69,11 +69,6 @@ def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]
     snapshots = Path(HF_HUB_CACHE) / f"datasets--{repository.replace('/', '--')}" / "snapshots"
     for snapshot in sorted(snapshots.glob("*")):
         files = sorted((snapshot / prefix).glob(f"{part}-*.parquet"))
-        if files and len(files) == _number_of_files(files[0]):
+        if files and files[0].stem.split("-of-")[-1].split("-")[0].lstrip("0") == str(len(files)):
             return tuple(files)
     return ()
-
-
-def _number_of_files(path: Path) -> int:
-    last = path.stem.split("-of-")[-1].split("-")[0]
-    return int(last) if last.isdigit() else -1

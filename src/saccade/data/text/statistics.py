@@ -6,6 +6,7 @@ The text is a ring, as in `markov_text.py`: its last token is followed by its fi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,15 @@ _BLOCK = 2**22  # pairs counted at once
 
 def pairs_of_ring(ids: NDArray, n_vocab: int, kept: Path | None = None) -> sparse.csr_array:
     """Counts (token, next_token). They are counted once, then read from the file `kept`."""
-    pairs = None if kept is None else _read(kept, n_vocab, len(ids))
+    pairs = None
+    if kept is not None:
+        # Not what is not whole: a damaged archive raises errors of a dozen kinds, and counts that
+        # do not add up to the number of tokens are damaged too.
+        with suppress(Exception):
+            check_archive(kept, kept)
+            read = sparse.csr_array(sparse.load_npz(kept))
+            if read.shape == (n_vocab, n_vocab) and read.sum() == len(ids):
+                pairs = read
     if pairs is None:
         total = sparse.csr_array((n_vocab, n_vocab), dtype=np.int64)
         for start in range(0, len(ids), _BLOCK):
@@ -68,15 +77,3 @@ def chain_of_pairs(
         name=name,
         normalise=True,
     )
-
-
-def _read(path: Path, n_vocab: int, n_tokens: int) -> sparse.csr_array | None:
-    """None if the file is not there or not whole: counts that do not add up to the number of tokens
-    are not.
-    """
-    try:
-        check_archive(path, path)
-        pairs = sparse.csr_array(sparse.load_npz(path))
-    except Exception:  # what a damaged archive raises is of a dozen kinds
-        return None
-    return pairs if pairs.shape == (n_vocab, n_vocab) and pairs.sum() == n_tokens else None

@@ -74,7 +74,12 @@ def checkpoint_paths(folder: Path) -> list[Path]:
     ] or [
         child
         for child in children
-        if child.is_dir() and re.search(r"\d", child.name) and _holds_weights(child)
+        if child.is_dir()
+        and re.search(r"\d", child.name)
+        and (
+            any((child / index).is_file() for index in _INDEX)
+            or any(file.is_file() and _is_weights(file) for file in child.iterdir())
+        )
     ]
     if folders and len(files) < 2:
         return folders
@@ -137,12 +142,6 @@ def _is_weights(file: Path) -> bool:
         file.suffix in _SUFFIXES
         and not file.name.startswith(_BESIDE)
         and not _SHARD.search(file.name)
-    )
-
-
-def _holds_weights(folder: Path) -> bool:
-    return any((folder / index).is_file() for index in _INDEX) or any(
-        child.is_file() and _is_weights(child) for child in folder.iterdir()
     )
 
 

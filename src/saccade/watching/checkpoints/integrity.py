@@ -66,26 +66,21 @@ def fingerprint(tensors: Mapping[str, Tensor]) -> Fingerprint:
         content.update(place + str(tensor.dtype).encode())
         content.update(tensor.view(torch.uint8).numpy().data)
         if tensor.is_floating_point():
-            sketch += _sketch(
-                tensor, seed=int.from_bytes(hashlib.blake2b(place, digest_size=7).digest())
+            generator = torch.Generator().manual_seed(
+                int.from_bytes(hashlib.blake2b(place, digest_size=7).digest())
             )
+            sums = np.zeros(SKETCH)
+            for block in tensor.split(_BLOCK):
+                code = torch.randint(
+                    0, 2 * SKETCH, block.shape, generator=generator, dtype=torch.int16
+                ).numpy()
+                # Infinity is left out: masks saved beside the weights hold it.
+                numbers = block.double().nan_to_num(posinf=0.0, neginf=0.0).numpy()
+                sums += np.bincount(
+                    code >> 1, weights=np.where(code & 1, numbers, -numbers), minlength=SKETCH
+                )
+            sketch += sums
     return Fingerprint(layout.hexdigest(), content.hexdigest(), sketch)
-
-
-def _sketch(values: Tensor, seed: int) -> Array:
-    """Sums of the values with random signs in random places, the same ones for the same seed."""
-    generator = torch.Generator().manual_seed(seed)
-    sums = np.zeros(SKETCH)
-    for block in values.split(_BLOCK):
-        code = torch.randint(
-            0, 2 * SKETCH, block.shape, generator=generator, dtype=torch.int16
-        ).numpy()
-        # Infinity is left out: masks saved beside the weights hold it.
-        numbers = block.double().nan_to_num(posinf=0.0, neginf=0.0).numpy()
-        sums += np.bincount(
-            code >> 1, weights=np.where(code & 1, numbers, -numbers), minlength=SKETCH
-        )
-    return sums
 
 
 def weight_findings(prints: Mapping[int, Fingerprint]) -> tuple[list[Finding], Array]:

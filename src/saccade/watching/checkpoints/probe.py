@@ -83,7 +83,20 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
         ids = np.random.default_rng(_SEED).choice(usable, ROWS * length)
         sentence = f"no tokenizer was found: the probe is random tokens (seed {_SEED}), among which none is frequent or telling"
     else:
-        ids = _token_ids(place, PARAGRAPH if text is None else text, trust_remote_code)
+        transformers = needed_transformers()
+        try:
+            with quiet_transformers():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(
+                    place, trust_remote_code=trust_remote_code, local_files_only=True
+                )
+                given = tokenizer(PARAGRAPH if text is None else text, add_special_tokens=False)
+                ids = np.asarray(given["input_ids"], dtype=np.int64)
+        except Exception as error:  # tokenizers of all kinds, each with failures of its own
+            raise InputError(
+                f"the tokenizer in {place} cannot be used: {str(error).strip().splitlines()[0]}"
+            ) from None
+        if len(ids) < 2:
+            raise InputError(f"the text has {len(ids)} tokens; it needs at least two.")
         sentence = (
             "the probe is a paragraph of our own"
             if text is None
@@ -100,20 +113,3 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
         {"decoder_input_ids": rows} if getattr(config, "is_encoder_decoder", False) else {}
     )
     return TextProbe(batch, ids, f"{sentence}; {rows.shape[0]} rows of {rows.shape[1]} tokens.")
-
-
-def _token_ids(folder: Path, text: str, trust_remote_code: bool) -> np.ndarray:
-    transformers = needed_transformers()
-    try:
-        with quiet_transformers():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                folder, trust_remote_code=trust_remote_code, local_files_only=True
-            )
-            ids = np.asarray(tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)
-    except Exception as error:  # tokenizers of all kinds, each with failures of its own
-        raise InputError(
-            f"the tokenizer in {folder} cannot be used: {str(error).strip().splitlines()[0]}"
-        ) from None
-    if len(ids) < 2:
-        raise InputError(f"the text has {len(ids)} tokens; it needs at least two.")
-    return ids
