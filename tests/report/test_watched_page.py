@@ -403,13 +403,3 @@ def test_the_timeline_is_drawn_for_print_on_request(small_record, tmp_path):
     drawn = write_figure(tmp_path / "run.zarr", tmp_path / "run.svg").read_text("utf-8")
     assert "What heads do, and since when" in drawn
     assert "layer 0 head 0" in drawn
-
-
-def test_every_figure_of_a_run_that_begins_with_step_zero_is_drawn_without_a_browser(small_record):
-    assert small_record.time[0] == 0
-    names = small_record.saccade.figures()
-    assert "loss" in names
-    for name in names:
-        content = io.BytesIO()
-        small_record.saccade.figure(name).savefig(content)
-        assert content.tell() > 5000

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import saccade
+
 N_VOCAB, WIDTH, HEADS, LENGTH, BATCH = 53, 24, 4, 11, 3
 
 
@@ -24,6 +26,13 @@ class Case(NamedTuple):
     model: nn.Module
     probe: Any
     reference: Callable[[], list[Tensor]]
+
+
+def watched(model: nn.Module, probe: Any, **settings: Any) -> Any:
+    """The record of one look at a model."""
+    with saccade.watch(model, probe, **settings) as recorder:
+        recorder.look(0)
+    return recorder.record
 
 
 def ids() -> Tensor:

@@ -92,15 +92,6 @@ def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_end_of_a_trainers_run_is_looked_at(tmp_path, tokenizer):
-    callback = saccade.TrainerCallback(
-        TEXTS, tokenizer, every=[0], budget=None
-    )  # Trainer's optimiser is a fused one
-    trainer_losses(tmp_path, [callback])
-    assert callback.record.time.values.tolist() == [0, 5]
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family, n_layers", [("t5", 6), ("gpt2", 2)])
 def test_texts_are_fitted_to_the_model(family, n_layers, tokenizer):
     model = zoo.transformers_case(family, "sdpa", None).model

@@ -88,17 +88,14 @@ def test_the_largest_logit_is_that_of_keys_a_query_may_see(by_hand):
         model.key.weight.copy_(
             torch.eye(8).roll(1, dims=1) * torch.tensor([[1.0], [0.0]] * 4)
         )  # from odd to even components
-    with saccade.watch(model, probe) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, probe)
     logits = model.logits(probe)[0].detach()
     seen = logits.masked_fill(torch.ones(logits.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
     assert bool((seen.amax(dim=(0, 2, 3)) < logits.amax(dim=(0, 2, 3))).all())  # the mask matters
-    np.testing.assert_allclose(
-        recorder.record.largest_logit[0, 0], seen.amax(dim=(0, 2, 3)), rtol=1e-5
-    )
-    slack = recorder.record.entropy - recorder.record.entropy_bound
-    np.testing.assert_allclose(recorder.record.entropy_slack, slack, atol=1e-6)
-    assert float(recorder.record.entropy_slack.min()) > 0
+    np.testing.assert_allclose(record.largest_logit[0, 0], seen.amax(dim=(0, 2, 3)), rtol=1e-5)
+    slack = record.entropy - record.entropy_bound
+    np.testing.assert_allclose(record.entropy_slack, slack, atol=1e-6)
+    assert float(record.entropy_slack.min()) > 0
 
 
 def test_the_share_of_sinks_counts_heads_with_more_than_three_tenths_on_the_first_token():

@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-import saccade  # noqa: E402
 from saccade.watching import free_memory  # noqa: E402
 from saccade.watching.attention_call import BYTES_PER_BLOCK  # noqa: E402
 from tests.watching import model_zoo as zoo  # noqa: E402
@@ -36,8 +35,8 @@ class Largest(TorchDispatchMode):
 def largest_of_a_look(length: int) -> int:
     tokens = torch.arange(2 * length).reshape(2, length) % zoo.N_VOCAB
     model = zoo.HandWritten("fused")
-    with Largest() as largest, saccade.watch(model, tokens, budget=None) as recorder:
-        recorder.observe(0)
+    with Largest() as largest:
+        zoo.watched(model, tokens, budget=None)
     return largest.n_bytes
 
 

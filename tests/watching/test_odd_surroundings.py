@@ -90,11 +90,10 @@ def test_a_default_device_of_the_users_is_not_that_of_what_watching_computes():
     for device in (None, "meta"):  # stands for an accelerator: what lands there is lost
         torch.set_default_device(device)
         try:
-            with saccade.watch(model, probe, budget=None, documents=documents) as recorder:
-                recorder.look(0)
+            record = zoo.watched(model, probe, budget=None, documents=documents)
         finally:
             torch.set_default_device(None)
-        records.append(recorder.record)
+        records.append(record)
     for name in records[0].data_vars:
         if name != "look_seconds":
             np.testing.assert_array_equal(

@@ -111,22 +111,8 @@ def test_a_wrapped_model_is_watched_through_its_original(wrap):
 def test_a_compiled_part_inside_a_model_is_seen():
     model = zoo.HandWritten("fused")
     model.blocks[1] = torch.compile(model.blocks[1], backend="eager")
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["layer"] == 2
-
-
-def test_narrow_types_and_autocast_are_watched():
-    model = zoo.HandWritten("fused").to(torch.bfloat16)
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.check.worst < 1e-3
-    with (
-        torch.autocast("cpu", dtype=torch.bfloat16),
-        saccade.watch(zoo.HandWritten("by_hand"), zoo.ids()) as recorder,
-    ):
-        recorder.observe(0)
-        assert torch.is_autocast_enabled("cpu")
+    record = zoo.watched(model, zoo.ids())
+    assert record.sizes["layer"] == 2
 
 
 class NoAttention(nn.Module):
@@ -350,23 +336,6 @@ def test_bad_arguments_are_named(tmp_path):
         saccade.watch("model", zoo.ids())
 
 
-def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
-    model = zoo.HandWritten("fused")
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
-    with saccade.watch(model, zoo.ids(), every=1, budget=None, out=tmp_path / "run") as recorder:
-        for step in range(4):
-            recorder.step(step)
-            optimiser.zero_grad()
-            model(zoo.ids()).square().mean().backward()
-            optimiser.step()
-    page = (tmp_path / "run" / "report.html").read_text("utf-8")
-    assert "5 observations from step 0 to 4" in page
-    assert 'id="blob-0"' in page
-    assert "Nothing collapsed." in page
-    assert not re.search(r"""(src|href)=["']http|@import|url\(http""", page)
-    assert float(recorder.record.moved.isel(time=3).max()) > 0
-
-
 class Variant(nn.Module):
     """One layer of attention written in a way of its own; `way` makes what is read from scores and
     values.
@@ -391,9 +360,8 @@ def test_axes_of_an_einsum_are_read_from_its_equation():
     found = []
     for model in (plain, turned, named, dotted):
         model.load_state_dict(plain.state_dict())
-        with saccade.watch(model, zoo.ids()) as recorder:
-            recorder.observe(0)
-        found.append(recorder.record.entropy.values)
+        record = zoo.watched(model, zoo.ids())
+        found.append(record.entropy.values)
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6)
 
@@ -403,19 +371,15 @@ def test_a_gate_is_not_attention():
     gated = Variant(
         lambda scores, v: scores.softmax(-1) @ v + 0 * (scores.softmax(-1) @ gate).sum()
     )
-    with (
-        pytest.warns(UserWarning, match="softmax over"),
-        saccade.watch(gated, zoo.ids()) as recorder,
-    ):
-        recorder.observe(0)
-    assert recorder.record.sizes["layer"] == 1
+    with pytest.warns(UserWarning, match="softmax over"):
+        record = zoo.watched(gated, zoo.ids())
+    assert record.sizes["layer"] == 1
 
 
 def test_weights_that_a_pass_renormalises_are_put_back():
     model = Variant(lambda scores, v: scores.softmax(-1) @ v)
     before = model.embedding.weight.detach().clone()
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
+    zoo.watched(model, zoo.ids())
     assert torch.equal(model.embedding.weight, before)
 
 
@@ -425,8 +389,7 @@ class WithFirstToken(zoo.HandWritten):
 
 
 def test_a_model_that_adds_a_token_keeps_its_record(tmp_path):
-    with saccade.watch(WithFirstToken("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
-        recorder.observe(0)
+    zoo.watched(WithFirstToken("fused"), zoo.ids(), out=tmp_path / "run")
     assert (
         saccade.load_record(tmp_path / "run" / "record.zarr").sizes["map_query"] == zoo.LENGTH + 1
     )
@@ -439,12 +402,14 @@ def test_weights_that_are_not_numbers_are_refused():
         pass
 
 
-def test_fused_attention_under_autocast_is_watched():
+@pytest.mark.parametrize("kernel", ["by_hand", "fused"])
+def test_attention_under_autocast_is_watched(kernel):
     with (
         torch.autocast("cpu", dtype=torch.bfloat16),
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder,
+        saccade.watch(zoo.HandWritten(kernel), zoo.ids()) as recorder,
     ):
         recorder.observe(0)
+        assert torch.is_autocast_enabled("cpu")
     assert recorder.check.worst < 1e-3
 
 

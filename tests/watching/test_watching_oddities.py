@@ -106,13 +106,11 @@ def test_heads_folded_before_sequences_are_refused_unless_there_is_one_sequence(
     usual.load_state_dict(model.state_dict())
     found = []
     for each in (model, usual):
-        with saccade.watch(each, zoo.ids()[:1]) as recorder:
-            recorder.observe(0)
-        found.append(recorder.record.entropy.values)
+        record = zoo.watched(each, zoo.ids()[:1])
+        found.append(record.entropy.values)
     np.testing.assert_array_equal(found[0], found[1])
-    with saccade.watch(usual, zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == zoo.HEADS
+    record = zoo.watched(usual, zoo.ids())
+    assert record.sizes["head"] == zoo.HEADS
 
 
 def losses(watched: bool) -> list[float]:
@@ -152,21 +150,18 @@ def test_steps_that_go_back_are_left_out_with_a_warning():
 
 
 def test_what_a_probe_cannot_tell_is_said(capsys):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert float(recorder.record.judged_mass.max()) < 0.5
+    record = zoo.watched(zoo.HandWritten("fused"), zoo.ids())
+    assert float(record.judged_mass.max()) < 0.5
     assert "give more token ids as `text`" in capsys.readouterr().err
     text = np.tile(zoo.ids().numpy(), (1, 400))
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), text=text) as recorder:
-        recorder.observe(0)
-    assert float(recorder.record.judged_mass.min()) > 0.5
+    record = zoo.watched(zoo.HandWritten("fused"), zoo.ids(), text=text)
+    assert float(record.judged_mass.min()) > 0.5
     assert "`text`" not in capsys.readouterr().err
 
 
 def test_statistics_that_need_tokens_are_named_where_attention_is_not_over_them(capsys):
-    with saccade.watch(WithFirstToken("fused"), zoo.ids()) as recorder:
-        recorder.observe(0)
-    untold = json.loads(recorder.record.attrs["config"])["untold"]
+    record = zoo.watched(WithFirstToken("fused"), zoo.ids())
+    untold = json.loads(record.attrs["config"])["untold"]
     assert {"sink_mass", "decile_focus", "judged_mass"} <= set(untold)
     assert "entropy" not in untold
     assert ", ".join(untold) in capsys.readouterr().err
@@ -236,8 +231,7 @@ class MergingAdapter(nn.Module):
 
 def test_modules_that_do_more_in_eval_than_a_mode_are_left_alone():
     model = MergingAdapter().train()
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
+    zoo.watched(model, zoo.ids())
     assert not model.is_merged
     assert model.weight.tolist() == [1, 1, 1]
     assert all(module.training for module in model.modules())
@@ -302,13 +296,12 @@ def test_keys_that_are_visible_but_lost_to_rounding_still_count_as_visible():
         Sloped(1.0),
         torch.randint(0, zoo.N_VOCAB, (2, 256), generator=torch.Generator().manual_seed(0)),
     )
-    with saccade.watch(model, tokens) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, tokens)
     heads = model.embedding(tokens).detach().double().unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
     weights = torch.softmax(heads @ heads.mT / heads.shape[-1] ** 0.5 + model.bias(256), dim=-1)
     entropy = -torch.special.xlogy(weights, weights).sum(-1)
     expected = (entropy[..., 1:] / torch.arange(2, 257).double().log()).mean(dim=(0, 2))
-    np.testing.assert_allclose(recorder.record.relative_entropy[0, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(record.relative_entropy[0, 0], expected, atol=1e-5)
 
 
 class PaddedLate(nn.Module):
@@ -348,10 +341,9 @@ class FoldedKernel(nn.Module):
 
 
 def test_heads_are_found_in_a_folded_axis_of_the_fused_kernel():
-    with saccade.watch(FoldedKernel(False), zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == zoo.HEADS
-    assert "sink_mass" in recorder.record
+    record = zoo.watched(FoldedKernel(False), zoo.ids())
+    assert record.sizes["head"] == zoo.HEADS
+    assert "sink_mass" in record
     square = zoo.ids()[[0, 1, 2, 0]]  # as many sequences as heads: shapes alone tell nothing
     with (
         pytest.raises(UnfaithfulError, match="heads before sequences"),
@@ -369,19 +361,15 @@ def test_positions_first_is_found_out_and_then_watched():
     turned = zoo.ids().T.contiguous()
     with pytest.raises(InputError, match="batch_axis=1"), saccade.watch(model, turned):
         pass
-    with saccade.watch(model, turned, batch_axis=1) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, turned, batch_axis=1)
     for module in model.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.batch_first = True
     for encoder in model[1].layers:
         encoder.self_attn.batch_first = True
-    with saccade.watch(model, zoo.ids()) as usual:
-        usual.observe(0)
+    usual = zoo.watched(model, zoo.ids())
     for name in ("entropy", "sink_mass", "decile_focus", "previous_mass"):
-        np.testing.assert_allclose(
-            recorder.record[name], usual.record[name], atol=1e-6, err_msg=name
-        )
+        np.testing.assert_allclose(record[name], usual[name], atol=1e-6, err_msg=name)
 
 
 def test_documents_say_what_is_padding_and_where_a_document_begins():
@@ -409,9 +397,8 @@ class Bloomed(nn.Module):
 
 
 def test_weights_that_are_folded_on_the_way_to_the_product_are_followed():
-    with saccade.watch(Bloomed(), zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == zoo.HEADS
+    record = zoo.watched(Bloomed(), zoo.ids())
+    assert record.sizes["head"] == zoo.HEADS
 
 
 def test_writing_and_sending_count_as_looking(monkeypatch):

@@ -52,9 +52,7 @@ class Model(nn.Module):
 
 
 def watched(model, probe=None):
-    with saccade.watch(model, zoo.ids() if probe is None else probe) as recorder:
-        recorder.look(0)
-    return recorder.record.isel(time=0)
+    return zoo.watched(model, zoo.ids() if probe is None else probe).isel(time=0)
 
 
 def check(record, weights, layer=0, names=SHAPES + PLACES, keys=None):
@@ -507,12 +505,9 @@ def test_attention_over_features_is_not_taken_for_attention_over_tokens(fused):
         ):
             pass
     model = OverFeatures(fused, zoo.HandWritten("fused"))
-    with (
-        pytest.warns(UserWarning, match="over features"),
-        saccade.watch(model, zoo.ids()) as recorder,
-    ):
-        recorder.observe(0)
-    assert recorder.record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]
+    with pytest.warns(UserWarning, match="over features"):
+        record = zoo.watched(model, zoo.ids())
+    assert record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]
 
 
 @pytest.mark.parametrize("n_padding", [0, 5])
