@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.condensation import condensation
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import HOLDS, UNMET
@@ -39,12 +38,3 @@ def test_laws_beyond_the_hypotheses_decide_nothing_about_the_arrival(law, stay):
         assert {verdict for title, verdict in verdicts.items() if part in title} == {UNMET}
     assert HOLDS in verdicts.values()
     assert found.answer.startswith("Partly")
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [("init_scales", (1e-3,)), ("equal_scales", (1e-3,)), ("equal_laws", ("paper",) * 3)],
-)
-def test_sizes_that_cannot_be_compared_and_unequal_rare_tokens_are_refused(name, value):
-    with pytest.raises(InputError, match=name):
-        condensation.run(condensation.settings(**{name: value}))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import saccade
-from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import stage_fits
 from saccade.experiments.focus_and_dilution.focus import RANDOM, chains_of_both_signs, focus
 from saccade.lab.claim import HOLDS, UNMET
@@ -40,17 +38,3 @@ def test_attention_as_fast_as_condensation_decides_nothing_from_a_random_start()
         for start in ("unigram point", RANDOM)
     }
     assert verdicts == {"unigram point": {HOLDS}, RANDOM: {UNMET}}
-
-
-@pytest.mark.parametrize(
-    "wrong, words",
-    [
-        ({"stays": (0.3, 0.0, 0.5)}, "zipf-6"),
-        ({"zipf_stays": (0.0,)}, "stay 0"),
-        ({"random_starts": ("nonsense",)}, "random_starts"),
-        ({"init_scales": (1e-3,)}, "init_scales"),
-    ],
-)
-def test_chains_without_memory_and_starts_that_cannot_be_compared_are_refused(wrong, words):
-    with pytest.raises(InputError, match=words):
-        focus.run(focus.settings(**wrong))

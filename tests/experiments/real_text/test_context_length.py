@@ -15,8 +15,6 @@ pytest.importorskip("tokenizers")
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.data.text.corpus import Corpus, corpus
-from saccade.errors import InputError
-from saccade.experiments import experiment
 from saccade.experiments.real_text import finite_contexts as finite
 from saccade.models.pairwise import Pairwise, Parameters, Rows, forward, gradients
 
@@ -163,14 +161,3 @@ def test_descent_in_the_limit_is_the_engines(classes: SequenceClasses) -> None:
     np.testing.assert_allclose(
         blocks.by_token(finite.limit_attention(ours, blocks)), engine, atol=1e-9
     )
-
-
-@pytest.mark.parametrize(
-    ("lengths", "message"), [((64, 32), "lengths"), ((32,), "lengths"), ((32, 10**6), "too few")]
-)
-def test_lengths_that_fall_or_do_not_fit_are_refused(
-    lengths: tuple[int, ...], message: str
-) -> None:
-    asked = experiment("context-length")
-    with pytest.raises(InputError, match=message):
-        asked.run(asked.settings(text="sotu", lengths=lengths))

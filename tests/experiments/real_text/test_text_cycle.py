@@ -14,8 +14,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 import saccade  # noqa: E402
-from saccade.errors import InputError  # noqa: E402
-from saccade.experiments import experiment  # noqa: E402
 from saccade.experiments.real_text import text_cycle  # noqa: E402
 from saccade.experiments.real_text import text_cycle_runs as runs  # noqa: E402
 from saccade.experiments.real_text.token_scores import mean_attention  # noqa: E402
@@ -132,12 +130,6 @@ def test_rates_of_a_text_are_those_of_its_chain() -> None:
     rate = theory.focus_rate(stationary=chain.stationary, transition=chain.transition)
     assert c == pytest.approx(0.5 * rate, rel=1e-9)
     assert mu == pytest.approx(theory.condensation_rate(stationary=chain.stationary), rel=1e-9)
-
-
-def test_lists_of_different_lengths_are_refused() -> None:
-    asked = experiment("text-cycle")
-    with pytest.raises(InputError, match="entry for each of 1 texts"):
-        asked.run(asked.settings(texts=("sotu",)))
 
 
 STEPS = np.unique(np.geomspace(1, 4001, 300).round()) - 1.0

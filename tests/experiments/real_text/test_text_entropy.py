@@ -17,7 +17,6 @@ pytest.importorskip("tokenizers")
 from saccade.data.text.corpus import corpus  # noqa: E402
 from saccade.engines.randomness import Purpose, generator  # noqa: E402
 from saccade.engines.text_batches import fixed_windows  # noqa: E402
-from saccade.errors import InputError  # noqa: E402
 from saccade.experiments import experiment  # noqa: E402
 from saccade.experiments.real_text import text_entropy as asked  # noqa: E402
 from saccade.lab.claim import INCONCLUSIVE, UNMET  # noqa: E402
@@ -122,18 +121,3 @@ def test_a_single_seed_neither_confirms_nor_refutes_and_claims_have_ceilings(
     assert {claim.verdict for claim in of_rates} <= {UNMET, INCONCLUSIVE}
     layers = found.record.layers_relative_entropy.sel(layers_n_layers=2).isel(layers_time=-1)
     assert np.isfinite(layers).values.ravel().tolist() == [True, True] + [False] * 4
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"rates": (3.0, 1.0)}, "rates"),
-        ({"rates": (1.0,)}, "rates"),
-        ({"steps": (6, 6, 6, 3)}, "steps"),
-    ],
-)
-def test_rates_that_do_not_rise_and_too_few_steps_are_refused(
-    settings: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(InputError, match=named):
-        experiment("text-entropy").run(experiment("text-entropy").settings(text="sotu", **settings))
