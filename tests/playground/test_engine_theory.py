@@ -12,7 +12,7 @@ from saccade.models.rank_one import RankOne
 from saccade.theories import focus_and_dilution, scan_and_snap
 
 from .comparison import CLOSE, NOTHING, THREE, by_matrix, entrywise, said, task_settings
-from .engine_page import engine_page, followed
+from .engine_page import followed
 
 SAME = 1e-9
 TIMES = [0.01, 0.7, 5.0, 42.0, 1e3, 1e6, 1e12]
@@ -24,11 +24,6 @@ _CYCLE = """([settings, times]) => {
   const { curve, ...constants } = Theory.focusAndDilution(settings);
   return { ...constants, curves: times.map((t) => curve(t)) };
 }"""
-
-
-@pytest.fixture(scope="module")
-def page(browser):
-    return engine_page(browser)
 
 
 CASES = {

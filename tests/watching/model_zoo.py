@@ -35,6 +35,11 @@ def watched(model: nn.Module, probe: Any, **settings: Any) -> Any:
     return recorder.record
 
 
+def watching(**settings: Any) -> Any:
+    """A recorder of the smallest model there is."""
+    return saccade.watch(HandWritten("fused"), ids(), **settings)
+
+
 def ids() -> Tensor:
     return torch.randint(0, N_VOCAB, (BATCH, LENGTH), generator=torch.Generator().manual_seed(5))
 

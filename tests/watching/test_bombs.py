@@ -164,9 +164,7 @@ def with_config(folder: Path, settings: dict[str, int]) -> None:
 
 
 def watched_run(folder: Path) -> Path:
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder
-    ) as recorder:
+    with zoo.watching(every=1, budget=None, out=folder) as recorder:
         for step in range(2):
             recorder.step(step)
     return folder

@@ -50,7 +50,7 @@ def trained(recorder=None, before=lambda step: None) -> list[float]:
 def watching(out=None, **settings):
     torch.manual_seed(0)
     settings = {"every": 1, "budget": None, "weights": False} | settings
-    return saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=out, **settings)
+    return zoo.watching(out=out, **settings)
 
 
 @contextmanager
@@ -439,9 +439,7 @@ def test_a_warning_points_to_the_users_own_line():
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        with saccade.watch(
-            zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, forward=gone
-        ) as recorder:
+        with zoo.watching(every=1, budget=None, forward=gone) as recorder:
             recorder.step(0)
             recorder.step(5)
             recorder.step(1)  # back

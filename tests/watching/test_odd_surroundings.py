@@ -25,9 +25,7 @@ from tests.watching import model_zoo as zoo  # noqa: E402
 def test_a_script_that_changes_its_folder_while_it_trains_leaves_one_run(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out="run"
-    ) as recorder:
+    with zoo.watching(every=1, budget=None, out="run") as recorder:
         for step in range(4):
             recorder.step(step)
             os.chdir(tmp_path / "elsewhere")
@@ -105,11 +103,11 @@ def test_a_probe_without_numbers_and_a_folder_that_cannot_be_named_are_refused_i
     with pytest.raises(InputError, match="`meta`"):
         saccade.watch(zoo.HandWritten("fused"), zoo.ids().to("meta"))
     with pytest.raises(InputError, match="`out` must be"):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out="run\0")
+        zoo.watching(out="run\0")
 
 
 def test_a_step_beyond_all_training_costs_no_record(tmp_path):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
+    with zoo.watching(out=tmp_path / "run") as recorder:
         recorder.step(0, 1.0)
         with pytest.warns(UserWarning, match="`step` must be"):
             recorder.step(10**30, 1.0)
@@ -153,7 +151,7 @@ def test_neither_are_documents_nor_what_drives_attention_read_again_from_what_wa
 def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhile_is_alive(
     tmp_path,
 ):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
+    with zoo.watching(out=tmp_path / "run") as recorder:
         recorder.step(0)
         child = sleeping_copy()  # as workers of a loader are made
     try:

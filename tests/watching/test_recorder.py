@@ -164,7 +164,7 @@ def test_wrong_weights_are_refused(monkeypatch):
     monkeypatch.setattr(kernels, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
     with (
         pytest.raises(UnfaithfulError, match="differs from what the model computes"),
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids()),
+        zoo.watching(),
     ):
         pass
 
@@ -227,9 +227,7 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
 
     monkeypatch.setattr("saccade.watching.budget.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(module, "look", slow)
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=0.1, weights=False
-    ) as recorder:
+    with zoo.watching(every=1, budget=0.1, weights=False) as recorder:
         for step in range(60):
             clock[0] += 0.02
             recorder.step(step)
@@ -423,7 +421,7 @@ def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path,
         "weights": False,
         "forward": lambda step, values: sent.extend(values),
     }
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings) as recorder:
+    with zoo.watching(**settings) as recorder:
         loss = torch.zeros(())
         for step in range(14):
             loss.fill_(step / 7)  # in place: what is kept must not change with it
@@ -437,7 +435,7 @@ def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path,
 
 
 def test_losses_told_with_the_last_look_or_after_the_step_of_a_look_are_kept():
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=[0], weights=False) as recorder:
+    with zoo.watching(every=[0], weights=False) as recorder:
         for step in range(6):
             recorder.step(
                 step, torch.tensor(1j) if step == 1 else step / 4
@@ -458,9 +456,7 @@ def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are
         """A model's answer, with the graph that it holds."""
 
     answers = []
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=[0, 10**9], weights=False
-    ) as recorder:
+    with zoo.watching(every=[0, 10**9], weights=False) as recorder:
         recorder.step(0, 1.0)
         for step in range(1, 40):
             answer = Answer()
@@ -482,7 +478,7 @@ def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are
 def test_a_process_that_does_not_look_keeps_no_losses(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+    with zoo.watching() as recorder:
         for step in range(20):
             recorder.step(step, 1.0)
     assert not recorder._losses

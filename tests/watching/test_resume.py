@@ -123,9 +123,7 @@ def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(
 
 
 def test_a_run_that_goes_on_and_is_killed_again_never_mixes_the_two(stopped):
-    recorder = saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=5, budget=None, out=stopped / "run", resume=True
-    ).__enter__()
+    recorder = zoo.watching(every=5, budget=None, out=stopped / "run", resume=True).__enter__()
     recorder.step(10)  # and no more, as if killed
     assert saccade.load_record(stopped / "run").time.values.tolist() == list(range(11))
     assert saccade.load_record(stopped / "run").sizes["time"] == 11
@@ -200,9 +198,7 @@ def test_a_run_that_is_still_going_on_elsewhere_is_refused(stopped):
 
 def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
     """A notebook's cell that was stopped and is run again."""
-    first = saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=stopped / "run", resume=True
-    ).__enter__()
+    first = zoo.watching(every=1, budget=None, out=stopped / "run", resume=True).__enter__()
     train(stopped, CHECKPOINT, STEPS, resume=True)
     with pytest.warns(UserWarning, match="not empty"):
         first.step(30)
@@ -210,9 +206,9 @@ def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
 
 
 def test_a_run_that_goes_on_must_be_told_its_step(stopped):
-    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=stopped / "run", resume=True)
+    recorder = zoo.watching(out=stopped / "run", resume=True)
     with pytest.warns(UserWarning, match="number of each step"), recorder:
         recorder.step()
     assert saccade.load_record(stopped / "run").sizes["time"] == KILLED + 1
     with pytest.raises(InputError, match="`resume` needs `out`"):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), resume=True)
+        zoo.watching(resume=True)

@@ -141,7 +141,7 @@ def test_gradient_checkpointing_trains_to_the_same_bits():
 
 
 def test_steps_that_go_back_are_left_out_with_a_warning():
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None) as recorder:
+    with zoo.watching(every=1, budget=None) as recorder:
         recorder.step(7)
         with pytest.warns(UserWarning, match="step 0 after step 7"):
             recorder.step(0)
@@ -179,7 +179,7 @@ def test_statistics_that_need_tokens_are_named_where_attention_is_not_over_them(
 )
 def test_a_mistake_in_the_call_is_named(settings, word):
     with pytest.raises(InputError, match=word):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings)
+        zoo.watching(**settings)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_documents_say_what_is_padding_and_where_a_document_begins():
     assert tokens.is_token[0].tolist() == [True] * 8 + [False] * 3
     assert tokens.document_start[0, :8].tolist() == [0, 0, 0, 3, 3, 5, 5, 5]
     with pytest.raises(InputError, match="documents"):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), documents=numbers[:, :4])
+        zoo.watching(documents=numbers[:, :4])
 
 
 class Bloomed(nn.Module):
@@ -408,7 +408,7 @@ def test_writing_and_sending_count_as_looking(monkeypatch):
     def send(step, values):
         clock[0] += 0.2
 
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, forward=send) as recorder:
+    with zoo.watching(every=1, forward=send) as recorder:
         recorder.step(0)
     config = json.loads(recorder.record.attrs["config"])
     assert config["looking_s"] == pytest.approx(0.2)
@@ -416,7 +416,7 @@ def test_writing_and_sending_count_as_looking(monkeypatch):
 
 
 def test_a_schedule_that_no_step_meets_is_said(capsys):
-    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=10)
+    recorder = zoo.watching(every=10)
     for step in (3, 7, 13):
         recorder.step(step)
     recorder.close()
@@ -443,7 +443,7 @@ def test_a_probe_of_one_axis_is_refused_with_its_shape():
 
 
 def test_a_step_that_is_no_number_is_named():
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+    with zoo.watching() as recorder:
         with pytest.raises(InputError, match="`step` must be a whole number"):
             recorder.look("q")
         with pytest.warns(UserWarning, match="`step` must be a whole number.*training goes on"):
