@@ -271,7 +271,7 @@ def test_words_too_rare_to_tell_are_left_out(told, weather):
     assert float(rare.time.values[-1]) == 10.0
 
 
-def drawn_windows(next_follows: int | None) -> saccade.data.Windows:
+def drawn_windows(next_follows):
     """Windows of evenly drawn tokens; the next one is drawn too, unless token `next_follows` stands
     in the window.
     """

@@ -210,7 +210,7 @@ def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
     whole = write_report(folder, tmp_path / "whole.html")
     expect(visit(whole).locator(".film")).to_have_count(1)  # also of a single result
     (folder / "film.json").write_text("{}")
-    told: list[str] = []
+    told = []
     page = visit(write_report(folder, tmp_path / "damaged.html", told.append))
     expect(page.locator(".film")).to_have_count(0)
     assert "film.json" in told[0]

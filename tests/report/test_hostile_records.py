@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ MARKUP = '</script><img src=x onerror="window.ran=1"><style>*{display:none}</sty
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile(tmp_path_factory):
     """10,000 tokens, giant numbers, nothing, and markup wherever words can be."""
     folder = tmp_path_factory.mktemp("hostile") / "<b>name<img src=x onerror=alert(1)>".replace(
         "/", ""

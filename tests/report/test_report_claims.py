@@ -21,7 +21,7 @@ from tests.report.made_results import THEOREM_4, descent_panels, written
 
 
 @pytest.fixture(scope="module")
-def claims(results: Path) -> list[dict]:
+def claims(results):
     return [
         claim
         for name in ("descent", "growth", "cycle")
@@ -29,7 +29,7 @@ def claims(results: Path) -> list[dict]:
     ]
 
 
-def shown(page) -> list[str]:
+def shown(page):
     return page.locator("#claims-table tbody tr[data-claim]:visible .opener").all_inner_texts()
 
 
@@ -141,7 +141,7 @@ def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp
     }
     (tmp_path / "old" / "claims.json").write_text(json.dumps([old]))
     seal(tmp_path / "old")
-    told: list[str] = []
+    told = []
     page = visit(write_report(tmp_path, tmp_path / "report.html", told.append))
     expect(page.locator("#claims-table")).to_have_count(0)
     contains_text(page.locator(".warning[role=alert]"), "written by another version of Saccade")
@@ -252,7 +252,7 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     contains_text(control, "control: one common token is broken")
 
 
-def opened(page, words: str):
+def opened(page, words):
     page.locator("tr[data-claim]", has_text=words).locator(".opener").click()
     return page.locator("tr.detail")
 
@@ -275,7 +275,7 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
 def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(visit, report):
     page = with_claims(visit(report))
 
-    def places(words: str) -> tuple[float, float, float]:
+    def places(words):
         detail = opened(page, words)
         bar, dot = detail.locator(".claim-allowed"), detail.locator(".claim-bar circle")
         left, width, at = (

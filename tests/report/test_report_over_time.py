@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,17 +20,17 @@ SLIDER = '[data-player="slider"]'
 
 
 @pytest.fixture(scope="module")
-def cycle(results, tmp_path_factory) -> Path:
+def cycle(results, tmp_path_factory):
     return write_report(results / "cycle", tmp_path_factory.mktemp("cycle") / "cycle.html")
 
 
 @pytest.fixture(scope="module")
-def large_record() -> xr.Dataset:
+def large_record():
     return watched_record(200, 12, 12, 1024, n_rows=8)
 
 
 @pytest.fixture(scope="module")
-def large(large_record, tmp_path_factory) -> Path:
+def large(large_record, tmp_path_factory):
     """A watched run of 200 looks at 12 layers of 12 heads, with a text of 1024 tokens."""
     out = tmp_path_factory.mktemp("large")
     return show(large_record).save(out / "large.html")
@@ -43,7 +42,7 @@ def test_the_slider_moves_attention_and_the_cursors_of_all_curves(visit, cycle, 
     page.locator('[data-figure="loss"] .chart-cursor').wait_for(state="attached")
     lines = page.locator('[data-figure="loss"] .chart-cursor')
 
-    def cursor() -> str:
+    def cursor():
         return lines.first.evaluate("line => line.outerHTML + line.parentNode.outerHTML")
 
     before = cursor()

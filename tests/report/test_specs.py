@@ -23,7 +23,7 @@ from tests.report.watched_records import watched_record
 
 
 @pytest.fixture(scope="module")
-def record() -> xr.Dataset:
+def record():
     """Two rates, three seeds, five moments, two classes, seven tokens."""
     rng = np.random.default_rng(1)
     attention = rng.dirichlet(np.ones(7), (2, 3, 5, 2))

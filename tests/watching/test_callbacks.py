@@ -45,7 +45,7 @@ def gpt2():
     return zoo.transformers_case("gpt2", "sdpa", None).model
 
 
-def trainer_losses(tmp_path, callbacks, steps=5, checkpoint=None) -> list[float]:
+def trainer_losses(tmp_path, callbacks, steps=5, checkpoint=None):
     data = [{"input_ids": row, "labels": row} for row in zoo.ids().repeat(8, 1)]
     settings = transformers.TrainingArguments(
         output_dir=str(tmp_path),
@@ -160,7 +160,7 @@ def test_lightning_is_watched(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def two_processes(tmp_path_factory) -> Path:
+def two_processes(tmp_path_factory):
     """What two processes that train together leave: the record of a run, and what the first is told
     of weights that are spread.
     """

@@ -26,7 +26,7 @@ class Windows(nn.Module):
     lie.
     """
 
-    def __init__(self, order: str, kernel: str, says_heads: bool) -> None:
+    def __init__(self, order, kernel, says_heads):
         super().__init__()
         self.order, self.kernel = order, kernel
         self.table = nn.Embedding(zoo.N_VOCAB, 24)
@@ -98,7 +98,7 @@ def test_where_heads_cannot_be_told_from_windows_the_message_says_what_to_give()
 class OneByOne(nn.Module):
     """One sequence after the other: calls have axes (head, token, width), and no axis of sequences."""
 
-    def __init__(self, kernel: str, says_heads: bool, loop: bool) -> None:
+    def __init__(self, kernel, says_heads, loop):
         super().__init__()
         self.table, self.kernel, self.loop = nn.Embedding(zoo.N_VOCAB, 24), kernel, loop
         if says_heads:
@@ -133,7 +133,7 @@ def test_in_a_loop_over_sequences_heads_are_not_taken_for_sequences(kernel, says
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_heads_in_a_loop_over_heads_are_single(heads):
     class HeadByHead(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table, self.num_heads = nn.Embedding(zoo.N_VOCAB, 24), heads
 
@@ -153,7 +153,7 @@ def test_grouped_keys_in_five_axes_are_heads():
     class Grouped(nn.Module):
         """Two keys, each for two query heads: (sequence, key head, group, token, width)."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table = nn.Embedding(zoo.N_VOCAB, 24)
 

@@ -102,7 +102,7 @@ def test_padded_queries_of_a_decoder_cut_out_of_an_encoder_decoder_do_not_count(
 class TwoTexts(nn.Module):
     """An encoder and a decoder under names of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.table = nn.Embedding(zoo.N_VOCAB, 8)
         self.enc, self.dec, self.mix = (nn.Linear(8, 8) for _ in range(3))
@@ -146,7 +146,7 @@ def test_numbers_of_a_layer_in_which_padding_cannot_be_told_are_left_out_with_a_
 
 def test_a_mask_of_whole_numbers_before_the_text_is_not_taken_for_it():
     class MaskFirst(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.inner = TwoTexts()
 
@@ -178,7 +178,7 @@ def test_layers_with_different_numbers_of_heads_share_one_axis(tmp_path):
     class Uneven(nn.Module):
         """Two heads over the tokens; then three over one more position, of which nothing is known."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table = nn.Embedding(zoo.N_VOCAB, 12)
 

@@ -29,7 +29,7 @@ from tests.watching import model_zoo as zoo  # noqa: E402
 STEPS = 7
 
 
-def trained(recorder=None, before=lambda step: None) -> list[float]:
+def trained(recorder=None, before=lambda step: None):
     """Losses of a run, watched or not; `before` each step something happens to the machine."""
     torch.manual_seed(0)
     model = zoo.HandWritten("fused") if recorder is None else recorder._model
@@ -68,7 +68,7 @@ def small_disk(folder):
         subprocess.run(["umount", "-l", folder], check=True)
 
 
-def fill(path) -> None:
+def fill(path):
     with suppress(OSError), path.open("wb", buffering=0) as file:
         while True:
             file.write(b"x" * 4096)
@@ -166,7 +166,7 @@ def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypat
             raise error
         return real(model, *rest)
 
-    failed: list[int] = []
+    failed = []
     monkeypatch.setattr(observer_module, "look", sometimes)
     with watching() as recorder:
         losses = trained(recorder)
@@ -256,7 +256,7 @@ def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watc
         calls.append(1)
         raise UnfaithfulError("what is seen differs")
 
-    calls: list[int] = []
+    calls = []
     monkeypatch.setattr(observer_module, "self_check", refused)
     recorder = watching(tmp_path / "run")
     assert trained(recorder) == trained()
@@ -286,7 +286,7 @@ def test_a_folder_that_is_removed_while_training_is_made_again(tmp_path, capsys)
 
 
 class Mute(Exception):
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no words")
 
 

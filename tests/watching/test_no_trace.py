@@ -38,7 +38,7 @@ def state(model):
 class Remembering(nn.Module):
     """Counts its passes, keeps what it saw in every way there is, and swaps a part of itself."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body, self.part = zoo.HandWritten("fused"), nn.Linear(2, 2)
         self.passes, self.memory, self.seen, self.recent = (
@@ -165,7 +165,7 @@ class Recurrent(nn.Module):
     remembers.
     """
 
-    def __init__(self, kept=lambda memory: memory) -> None:
+    def __init__(self, kept=lambda memory: memory):
         super().__init__()
         torch.manual_seed(0)
         self.table = nn.Embedding(zoo.N_VOCAB, 8)

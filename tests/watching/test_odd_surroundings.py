@@ -37,15 +37,15 @@ def test_a_script_that_changes_its_folder_while_it_trains_leaves_one_run(tmp_pat
 class Growing(nn.Module):
     """A stack of attention that a script may make longer, and lay aside in part."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
         self.layers = nn.ModuleDict({"first": self.layer(), "second": self.layer()})
 
-    def layer(self) -> nn.Module:
+    def layer(self):
         return nn.MultiheadAttention(zoo.WIDTH, zoo.HEADS, batch_first=True)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         x = self.embedding(tokens)
         for layer in self.layers.values():
             x = x + layer(x, x, x)[0]
@@ -165,7 +165,7 @@ def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhil
         os.waitpid(child, 0)
 
 
-def sleeping_copy() -> int:
+def sleeping_copy():
     """A forked process that does nothing, and nothing of ours after a signal."""
     child = os.fork()
     if child == 0:
@@ -179,14 +179,14 @@ def sleeping_copy() -> int:
 class UnknownNames(nn.Module):
     """Attention whose matrices have names that nobody knows."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding, self.mixer = (
             nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
             nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH),
         )
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         mixed = (
             self.mixer(self.embedding(tokens))
             .unflatten(-1, (3, zoo.HEADS, -1))

@@ -29,7 +29,7 @@ class Small(nn.Module):
     would disturb.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body = zoo.HandWritten("fused")
         self.norm = nn.BatchNorm1d(zoo.WIDTH)
@@ -37,15 +37,13 @@ class Small(nn.Module):
         self.head = nn.Linear(zoo.WIDTH, zoo.N_VOCAB)
         self.register_buffer("n_passes", torch.zeros(()))
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         self.n_passes += 1
         x = self.norm(self.dropout(self.body(tokens)).flatten(0, 1)).unflatten(0, tokens.shape)
         return self.head(x)
 
 
-def trained(
-    watched: bool, steps: int = 9, wrap=lambda model: model
-) -> tuple[list[float], nn.Module]:
+def trained(watched, steps=9, wrap=lambda model: model):
     """Losses of a short run whose batches come from all three global generators."""
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
@@ -116,18 +114,18 @@ def test_a_compiled_part_inside_a_model_is_seen():
 
 
 class NoAttention(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer = nn.Linear(3, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return torch.softmax(self.layer(x), dim=-1)
 
 
 class OwnSoftmax(nn.Module):
     """Attention by exponentials and a division: nothing that can be recognised."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         scores = torch.exp(x @ x.mT)
         return scores / scores.sum(-1, keepdim=True) @ x
 
@@ -267,9 +265,9 @@ def test_a_budget_of_two_percent_is_kept_by_all_that_watching_costs(monkeypatch)
 def test_numbers_are_forwarded_by_measure_and_layer(tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 
-    seen: list[tuple[int, dict[str, float]]] = []
-    each: list[dict[str, float]] = []
-    logged: list[tuple[str, object]] = []
+    seen = []
+    each = []
+    logged = []
 
     class Run:  # as Weights & Biases has it: `step` belongs to the loop that logs by itself
         def define_metric(self, name, **settings):
@@ -339,11 +337,11 @@ class Variant(nn.Module):
     values.
     """
 
-    def __init__(self, way) -> None:
+    def __init__(self, way):
         super().__init__()
         self.way, self.embedding = way, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH, max_norm=1.0)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
         return self.way(heads @ heads.mT, heads)
 
@@ -414,7 +412,7 @@ def test_attention_under_autocast_is_watched(kernel):
 @pytest.mark.parametrize("most", [3, 1024])
 def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path, monkeypatch):
     monkeypatch.setattr("saccade.watching.losses._MOST_UNREAD", most)
-    sent: list[str] = []
+    sent = []
     settings = {
         "every": [0, 3, 10],
         "out": tmp_path / "run",

@@ -27,9 +27,7 @@ from tests.watching import model_zoo as zoo  # noqa: E402
 STEPS, CHECKPOINT, KILLED = 24, 9, 13
 
 
-def train(
-    folder: Path, first: int, stop: int, *, out: str = "run", killed: bool = False, **settings
-) -> object:
+def train(folder, first, stop, *, out="run", killed=False, **settings):
     """Plain descent from the checkpoint of step `first`; the state of step `CHECKPOINT` is kept
     beside the run.
     """
@@ -54,7 +52,7 @@ def train(
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory) -> Path:
+def killed(tmp_path_factory):
     """A run that was killed with kill -9 after step 13, whose last checkpoint is of step 9."""
     folder = tmp_path_factory.mktemp("killed")
     code = f"from pathlib import Path; from tests.watching.test_resume import train; train(Path({str(folder)!r}), 0, 24, killed=True)"
@@ -69,16 +67,16 @@ def killed(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def stopped(killed, tmp_path) -> Path:
+def stopped(killed, tmp_path):
     return Path(shutil.copytree(killed, tmp_path / "stopped"))
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> xr.Dataset:
+def whole(tmp_path_factory):
     return train(tmp_path_factory.mktemp("whole"), 0, STEPS).record
 
 
-def assert_same(record: xr.Dataset, other: xr.Dataset) -> None:
+def assert_same(record, other):
     """But for the spectra of weights, which are taken again where a run goes on, and what looking
     took.
     """

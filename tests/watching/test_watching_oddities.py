@@ -56,13 +56,13 @@ class Cached(nn.Module):
     place.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.register_buffer("positions", torch.arange(3))
         self.register_buffer("empty", None)
         self.register_buffer("count", torch.zeros(2))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         self.positions = torch.arange(x.shape[1])
         self.empty = torch.ones(5)
         self.register_buffer("made", torch.ones(1))
@@ -85,11 +85,11 @@ def test_buffers_are_put_back_whatever_a_pass_does_to_them():
 class Folded(nn.Module):
     """Sequences and heads in one axis; heads first if told so."""
 
-    def __init__(self, heads_first: bool) -> None:
+    def __init__(self, heads_first):
         super().__init__()
         self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
         folded = (heads if self.heads_first else heads.transpose(0, 1)).flatten(0, 1)
         return torch.bmm(torch.softmax(0.1 * torch.bmm(folded, folded.mT), dim=-1), folded)
@@ -113,7 +113,7 @@ def test_heads_folded_before_sequences_are_refused_unless_there_is_one_sequence(
     assert record.sizes["head"] == zoo.HEADS
 
 
-def losses(watched: bool) -> list[float]:
+def losses(watched):
     """A short run of a Transformers model with gradient checkpointing."""
     torch.manual_seed(3)
     model = copy.deepcopy(zoo.transformers_case("gpt2", "sdpa", None).model)
@@ -209,7 +209,7 @@ class MergingAdapter(nn.Module):
     rank do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body, self.weight, self.update = (
             zoo.HandWritten("fused"),
@@ -218,14 +218,14 @@ class MergingAdapter(nn.Module):
         )
         self.is_merged = False
 
-    def train(self, mode: bool = True) -> MergingAdapter:
+    def train(self, mode=True):
         super().train(mode)
         if mode == self.is_merged:
             self.weight.data += -self.update if mode else self.update
             self.is_merged = not mode
         return self
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         return self.body(tokens)
 
 
@@ -276,17 +276,17 @@ class Sloped(nn.Module):
     (head, query, key).
     """
 
-    def __init__(self, slope: float) -> None:
+    def __init__(self, slope):
         super().__init__()
         self.embedding, self.slope = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), slope
 
-    def bias(self, length: int) -> torch.Tensor:
+    def bias(self, length):
         position = torch.arange(length)
         distance = position[:, None] - position
         per_head = self.slope * torch.arange(1, zoo.HEADS + 1)[:, None, None]
         return torch.where(distance >= 0, -per_head * distance, -torch.inf)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
         return F.scaled_dot_product_attention(heads, heads, heads, self.bias(tokens.shape[1]))
 
@@ -309,11 +309,11 @@ class PaddedLate(nn.Module):
     used.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, input_ids, attention_mask):
         x = self.embedding(input_ids)
         return torch.softmax(x @ x.mT, dim=-1).masked_fill(~attention_mask.bool()[:, None], 0.0) @ x
 
@@ -330,11 +330,11 @@ def test_padding_in_any_sequence_is_checked():
 class FoldedKernel(nn.Module):
     """Sequences and heads in one axis of the fused kernel, or heads as the first axis of four."""
 
-    def __init__(self, heads_first: bool) -> None:
+    def __init__(self, heads_first):
         super().__init__()
         self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
         part = heads if self.heads_first else heads.transpose(0, 1).flatten(0, 1)
         return F.scaled_dot_product_attention(part, part, part, is_causal=True)
@@ -386,11 +386,11 @@ def test_documents_say_what_is_padding_and_where_a_document_begins():
 class Bloomed(nn.Module):
     """Weights with four axes, folded into three on the way to the product."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
         weights = torch.softmax(heads @ heads.mT, dim=-1)
         return torch.bmm(weights.view(-1, *weights.shape[2:]), heads.flatten(0, 1))

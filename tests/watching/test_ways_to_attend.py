@@ -30,7 +30,7 @@ CAUSAL = torch.ones(zoo.LENGTH, zoo.LENGTH, dtype=torch.bool).tril()
 class Model(nn.Module):
     """Embeddings, and a function that makes attention of (sequence, head, token, width)."""
 
-    def __init__(self, attend) -> None:
+    def __init__(self, attend):
         super().__init__()
         torch.manual_seed(0)
         self.table, self.attend, self.num_heads = (
@@ -129,7 +129,7 @@ class Talking(nn.Module):
     one pixel.
     """
 
-    def __init__(self, way) -> None:
+    def __init__(self, way):
         super().__init__()
         self.mix = (
             nn.Conv2d(zoo.HEADS, zoo.HEADS, 1, bias=False)
@@ -185,7 +185,7 @@ def test_written_out_attention_sees_every_key_that_the_mask_leaves_and_no_other(
 class Biased(nn.Module):
     """A bias and a mask, added to scores in one tensor."""
 
-    def __init__(self, mask, bias, *, fused, once) -> None:
+    def __init__(self, mask, bias, *, fused, once):
         super().__init__()
         self.bias, self.added, self.fused = nn.Parameter(bias), bias + mask if once else None, fused
         self.mask = mask
@@ -298,7 +298,7 @@ def test_a_softmax_over_features_is_not_attention_and_other_layers_are_recorded_
 
 def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
     class Mixer(nn.Module):
-        def __init__(self, by_hand) -> None:
+        def __init__(self, by_hand):
             super().__init__()
             self.by_hand = by_hand
 
@@ -319,7 +319,7 @@ def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
 class OneByOne(nn.Module):
     """Each sequence and head alone; `route` is a softmax of two axes that is no attention."""
 
-    def __init__(self, way) -> None:
+    def __init__(self, way):
         super().__init__()
         self.way, self.experts = way, nn.Parameter(torch.randn(3, zoo.WIDTH // zoo.HEADS))
 
@@ -357,7 +357,7 @@ class Beside(nn.Module):
     """Attention that is seen, and what its name says."""
 
     class AttentionOutput(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.dense, self.norm = nn.Linear(6, 6), nn.LayerNorm(6)
 
@@ -369,7 +369,7 @@ class Beside(nn.Module):
             return x
 
     class LinearAttention(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.qkv = nn.Linear(6, 18)
 
@@ -381,7 +381,7 @@ class Beside(nn.Module):
         def forward(self, x):
             return torch.softmax(masked(x), dim=-1) @ x
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.own, self.output = self.SeenAttention(), self.AttentionOutput()
         self.structure, self.linear = self.AttentionStructure(), self.LinearAttention()
@@ -480,7 +480,7 @@ class OverFeatures(nn.Module):
     attends as usual beside it.
     """
 
-    def __init__(self, fused: bool, tokens: nn.Module | None = None) -> None:
+    def __init__(self, fused, tokens=None):
         super().__init__()
         self.num_heads, self.fused, self.tokens = zoo.HEADS, fused, tokens
         self.embedding, self.qkv = (
