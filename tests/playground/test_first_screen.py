@@ -232,11 +232,12 @@ def test_few_tab_stops_come_before_the_stage_and_space_plays(screen):
     until(screen, "!Page.playing")
 
 
-def test_a_frame_leaves_time_for_fifty_a_second(screen):
+@pytest.mark.parametrize("story", ["snapping", "focus"])
+def test_a_frame_leaves_time_for_fifty_a_second(screen, story):
     """Over a whole film at the highest speed, which leaves most to draw anew; over several where a
     busy machine skips frames.
     """
-    _tell(screen, "snapping")
+    _tell(screen, story)
     until(screen, "Page.run.done")
     _play_at_speed(screen, 4)
     screen.evaluate(

@@ -90,12 +90,6 @@ def assert_same(record, other):
     xr.testing.assert_allclose(record[names], other[names], rtol=0, atol=1e-6)
 
 
-def test_a_killed_run_keeps_every_finished_observation(killed):
-    record = saccade.load_record(killed / "run")
-    assert record.time.values.tolist() == list(range(KILLED + 1))
-    assert record.entropy.notnull().all()
-
-
 def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(
     stopped, whole, capsys
 ):
