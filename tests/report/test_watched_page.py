@@ -377,16 +377,11 @@ def test_what_nobody_observed_is_striped_in_print_too(small_record, sparse_recor
         drawn = write_figure(tmp_path / f"{name}.zarr", tmp_path / f"{name}.svg").read_text("utf-8")
         assert ("striped: not observed" in drawn) == is_striped
         assert ("<pattern" in drawn) == is_striped
+        assert "What heads do, and since when" in drawn
+        assert "layer 0 head 0" in drawn
 
 
 def test_only_what_more_than_doubles_the_step_counts_as_not_observed():
     assert unseen(np.array([0.0, 1, 2, 4, 8])) == []
     assert unseen(np.array([0.0, 2, 4, 9, 18])) == [[4, 9]]
     assert unseen(np.array([0.0, 3])) == [[0, 3]]
-
-
-def test_the_timeline_is_drawn_for_print_on_request(small_record, tmp_path):
-    save_record(small_record, tmp_path / "run.zarr")
-    drawn = write_figure(tmp_path / "run.zarr", tmp_path / "run.svg").read_text("utf-8")
-    assert "What heads do, and since when" in drawn
-    assert "layer 0 head 0" in drawn

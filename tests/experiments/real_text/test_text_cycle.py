@@ -17,7 +17,7 @@ import saccade  # noqa: E402
 from saccade.experiments.real_text import text_cycle  # noqa: E402
 from saccade.experiments.real_text import text_cycle_runs as runs  # noqa: E402
 from saccade.experiments.real_text.token_scores import mean_attention  # noqa: E402
-from saccade.lab.case import Case
+from saccade.lab.case import Case  # noqa: E402
 from saccade.lab.claim import FAILS, HOLDS, INCONCLUSIVE  # noqa: E402
 from saccade.models.transformer import Transformer, TransformerConfig  # noqa: E402
 from saccade.theories import focus_and_dilution as theory  # noqa: E402
