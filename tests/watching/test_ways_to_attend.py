@@ -89,23 +89,6 @@ def test_a_learned_sink_is_one_more_key_that_takes_attention_and_gives_nothing()
     assert float(record.attention_map.sum("key").min()) < 0.99  # the rest is on the sink
 
 
-def test_gpt_oss_is_watched_with_its_sinks():
-    torch.manual_seed(0)
-    config = transformers.GptOssConfig(
-        vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=4, num_local_experts=2, num_experts_per_tok=1, pad_token_id=0, sliding_window=5,
-    )  # fmt: skip
-    model = transformers.GptOssForCausalLM._from_config(config, attn_implementation="eager").eval()
-    record = watched(model, {"input_ids": zoo.ids()})
-    model.set_experts_implementation("eager")  # the other one has no float64
-    with torch.no_grad():
-        maps = model.double()(input_ids=zoo.ids(), output_attentions=True).attentions
-    for layer, weights in enumerate(maps):
-        rest = 1 - weights.sum(-1, keepdim=True)
-        assert float(rest.min()) > 1e-3
-        check(record, torch.cat([weights, rest], -1), layer, keys=zoo.LENGTH)
-
-
 def test_values_that_all_heads_share_are_found_in_an_einsum():
     for equation in ("bhqk,bkd->bhqd", "bhqk,bkd->bqhd", "b h i j, b j d -> b h i d"):
         model = Model(
@@ -234,47 +217,6 @@ def test_a_mask_of_minus_100_hides_keys_in_pytorchs_own_attention():
 
     soft, hard = (attended(torch.where(CAUSAL, 0.0, hidden)) for hidden in (-100.0, -torch.inf))
     np.testing.assert_allclose(soft.relative_entropy, hard.relative_entropy, atol=1e-6)
-
-
-@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
-def test_shifted_windows_of_swin_hide_keys_once_their_bias_is_trained(kernel):
-    sizes = {
-        "image_size": 32,
-        "patch_size": 4,
-        "embed_dim": 16,
-        "depths": [2],
-        "num_heads": [2],
-        "window_size": 4,
-    }
-    torch.manual_seed(0)
-    model = transformers.SwinModel(transformers.SwinConfig(**sizes, initializer_range=0.5)).eval()
-    for name, weight in model.named_parameters():
-        if "bias_table" in name:
-            nn.init.normal_(weight, 0, 0.5)
-    model.set_attn_implementation("eager")
-    images, seen = torch.randn(1, 3, 32, 32), []
-    for module in model.modules():
-        if type(module).__name__ == "SwinAttention":
-            module.register_forward_hook(lambda module, args, made: seen.append(made[1]))
-    model(images)
-    weights = seen[1].detach().double()  # (window, head, query, key)
-    visible = weights > 1e-30
-    assert not visible.all()
-    many = visible.sum(-1)
-    entropy = -torch.special.xlogy(weights, weights).sum(-1) / many.log()
-    model.set_attn_implementation(kernel)
-    found = watched(model, {"pixel_values": images}).relative_entropy[1]
-    np.testing.assert_allclose(found, entropy.mean((0, 2)), atol=1e-5)
-
-
-def test_kernels_that_approximate_attention_are_named_and_not_recorded():
-    config = transformers.NystromformerConfig(
-        vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2,
-        num_landmarks=2, segment_means_seq_len=12, max_position_embeddings=32, conv_kernel_size=3,
-    )  # fmt: skip
-    model = transformers.NystromformerModel(config).eval()
-    with pytest.raises(UnfaithfulError, match="no attention was seen"):
-        watched(model, {"input_ids": torch.cat([zoo.ids(), zoo.ids()[:, :1]], dim=1)})
 
 
 def test_a_softmax_over_features_is_not_attention_and_other_layers_are_recorded_all_the_same():
