@@ -53,6 +53,18 @@ def padding(side: str) -> Tensor:
     return mask
 
 
+class Heads(nn.Module):
+    """Embeddings, cut into heads: what queries, keys and values are in models of a few lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(N_VOCAB, WIDTH)
+
+    def heads(self, tokens: Tensor) -> Tensor:
+        """(sequence, head, token, width)"""
+        return self.embedding(tokens).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+
+
 # Transformers
 # ---------------------------------------------------------------------------------------------------------------
 

@@ -332,17 +332,17 @@ def test_bad_arguments_are_named(tmp_path):
         saccade.watch("model", zoo.ids())
 
 
-class Variant(nn.Module):
+class Variant(zoo.Heads):
     """One layer of attention written in a way of its own; `way` makes what is read from scores and
     values.
     """
 
     def __init__(self, way):
         super().__init__()
-        self.way, self.embedding = way, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH, max_norm=1.0)
+        self.way, self.embedding.max_norm = way, 1.0
 
     def forward(self, tokens):
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        heads = self.heads(tokens)
         return self.way(heads @ heads.mT, heads)
 
 

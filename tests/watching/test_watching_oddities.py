@@ -82,16 +82,16 @@ def test_buffers_are_put_back_whatever_a_pass_does_to_them():
     assert held.tolist() == [0, 0]
 
 
-class Folded(nn.Module):
+class Folded(zoo.Heads):
     """Sequences and heads in one axis; heads first if told so."""
 
     def __init__(self, heads_first):
         super().__init__()
-        self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+        self.heads_first = heads_first
 
     def forward(self, tokens):
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
-        folded = (heads if self.heads_first else heads.transpose(0, 1)).flatten(0, 1)
+        heads = self.heads(tokens)
+        folded = (heads.transpose(0, 1) if self.heads_first else heads).flatten(0, 1)
         return torch.bmm(torch.softmax(0.1 * torch.bmm(folded, folded.mT), dim=-1), folded)
 
 
@@ -271,14 +271,14 @@ def test_movement_is_the_mean_total_variation_of_rows_that_are_in_both_maps():
     assert np.isnan(one_layer[1:]).all()
 
 
-class Sloped(nn.Module):
+class Sloped(zoo.Heads):
     """Scores fall with distance, so steeply that far keys are lost to rounding; the mask has axes
     (head, query, key).
     """
 
     def __init__(self, slope):
         super().__init__()
-        self.embedding, self.slope = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), slope
+        self.slope = slope
 
     def bias(self, length):
         position = torch.arange(length)
@@ -287,7 +287,7 @@ class Sloped(nn.Module):
         return torch.where(distance >= 0, -per_head * distance, -torch.inf)
 
     def forward(self, tokens):
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        heads = self.heads(tokens)
         return F.scaled_dot_product_attention(heads, heads, heads, self.bias(tokens.shape[1]))
 
 
@@ -297,21 +297,17 @@ def test_keys_that_are_visible_but_lost_to_rounding_still_count_as_visible():
         torch.randint(0, zoo.N_VOCAB, (2, 256), generator=torch.Generator().manual_seed(0)),
     )
     record = zoo.watched(model, tokens)
-    heads = model.embedding(tokens).detach().double().unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+    heads = model.heads(tokens).detach().double()
     weights = torch.softmax(heads @ heads.mT / heads.shape[-1] ** 0.5 + model.bias(256), dim=-1)
     entropy = -torch.special.xlogy(weights, weights).sum(-1)
     expected = (entropy[..., 1:] / torch.arange(2, 257).double().log()).mean(dim=(0, 2))
     np.testing.assert_allclose(record.relative_entropy[0, 0], expected, atol=1e-5)
 
 
-class PaddedLate(nn.Module):
+class PaddedLate(zoo.Heads):
     """Takes weights of padding away after the softmax: what is seen at the softmax is not what is
     used.
     """
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
 
     def forward(self, input_ids, attention_mask):
         x = self.embedding(input_ids)
@@ -327,16 +323,16 @@ def test_padding_in_any_sequence_is_checked():
         pass
 
 
-class FoldedKernel(nn.Module):
+class FoldedKernel(zoo.Heads):
     """Sequences and heads in one axis of the fused kernel, or heads as the first axis of four."""
 
     def __init__(self, heads_first):
         super().__init__()
-        self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+        self.heads_first = heads_first
 
     def forward(self, tokens):
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
-        part = heads if self.heads_first else heads.transpose(0, 1).flatten(0, 1)
+        heads = self.heads(tokens)
+        part = heads.transpose(0, 1) if self.heads_first else heads.flatten(0, 1)
         return F.scaled_dot_product_attention(part, part, part, is_causal=True)
 
 
@@ -383,15 +379,11 @@ def test_documents_say_what_is_padding_and_where_a_document_begins():
         zoo.watching(documents=numbers[:, :4])
 
 
-class Bloomed(nn.Module):
+class Bloomed(zoo.Heads):
     """Weights with four axes, folded into three on the way to the product."""
 
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
-
     def forward(self, tokens):
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        heads = self.heads(tokens)
         weights = torch.softmax(heads @ heads.mT, dim=-1)
         return torch.bmm(weights.view(-1, *weights.shape[2:]), heads.flatten(0, 1))
 

@@ -27,20 +27,13 @@ PLACES = ("sink_mass", "self_mass", "previous_mass")
 CAUSAL = torch.ones(zoo.LENGTH, zoo.LENGTH, dtype=torch.bool).tril()
 
 
-class Model(nn.Module):
+class Model(zoo.Heads):
     """Embeddings, and a function that makes attention of (sequence, head, token, width)."""
 
     def __init__(self, attend):
-        super().__init__()
         torch.manual_seed(0)
-        self.table, self.attend, self.num_heads = (
-            nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
-            attend,
-            zoo.HEADS,
-        )
-
-    def heads(self, tokens):
-        return self.table(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        super().__init__()
+        self.attend, self.num_heads = attend, zoo.HEADS
 
     def forward(self, tokens):
         return self.attend(self.heads(tokens))
