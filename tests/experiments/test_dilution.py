@@ -1,4 +1,4 @@
-"""Dilution: how the drift is measured, and which chains are refused."""
+"""Dilution: how the drift is measured."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The next direction: openings of a short flow, points where attention has not grown, refusals."""
+"""The next direction: openings of a short flow, points where attention has not grown."""
 
 import numpy as np
 import pytest

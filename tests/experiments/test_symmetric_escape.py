@@ -1,4 +1,4 @@
-"""Equal rare tokens: flows that do not leave in time fail, and lists of different lengths are named."""
+"""Equal rare tokens: flows that do not leave in time fail."""
 
 from saccade.experiments.focus_and_dilution.symmetric_escape import symmetric_escape as question
 from saccade.lab.claim import FAILS, HOLDS

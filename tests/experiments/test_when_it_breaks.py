@@ -1,4 +1,4 @@
-"""When the scan breaks: what is refused, and ratios at which nothing does."""
+"""When the scan breaks: ratios at which nothing does, and a turn at another height."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forecasts on text: predictions by a second way, scores of made runs, settings that are refused."""
+"""Forecasts on text: predictions by a second way, scores of made runs."""
 
 from __future__ import annotations
 
