@@ -7,12 +7,14 @@ they fail.
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,6 +39,30 @@ _NAMES = (
     "google-chrome",
     "google-chrome-stable",
 )
+
+
+def has_text(place: Any, words: str) -> None:
+    """Wait until these words are all that is read at a place, as a reader sees them."""
+    expect(place).to_have_text(words, use_inner_text=True)
+
+
+def contains_text(place: Any, words: str) -> None:
+    expect(place).to_contain_text(words, use_inner_text=True)
+
+
+def saved_rows(page: Any, place: Any) -> list[dict[str, str]]:
+    """The rows of the CSV file that the button of a figure saves."""
+    with page.expect_download() as download:
+        place.locator(".chart-save-button", has_text="CSV").first.click()
+    return list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8"))))
+
+
+def slide(page: Any, place: int) -> None:
+    """Move the player of a report to a look."""
+    page.locator('[data-player="slider"]').evaluate(
+        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }",
+        str(place),
+    )
 
 
 def until(page: Any, expression: str, seconds: float = ANSWER) -> None:

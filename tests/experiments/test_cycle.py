@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from saccade.cli import main
-from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.cycle import cycle
 from saccade.lab.claim import HOLDS, UNMET
 
@@ -55,21 +54,3 @@ def test_the_command_takes_frequencies_in_any_order_and_writes_its_events(tmp_pa
     times = [float(row["time"]) for row in rows]
     assert times == sorted(times)
     capsys.readouterr()
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"stationary": (0.5, 0.6)}, "`stationary` must sum to 1"),
-        ({"stationary": (1.0,)}, "`stationary` must have"),
-        ({"stationary": (1.5, -0.5)}, "`stationary` must be positive"),
-        ({"stay": 1.0}, "`stay`"),
-        ({"init_scale": 0.0}, "`init_scale`"),
-        ({"lr_attention": 0.0}, "`lr_attention`"),
-        ({"seed": -1}, "`seed`"),
-        ({"t1": float("nan")}, "`t1`"),
-    ],
-)
-def test_mistakes_in_settings_are_named(settings, said):
-    with pytest.raises(InputError, match=said):
-        cycle.run(cycle.settings(**settings))

@@ -1,10 +1,9 @@
-"""Dilution: how the drift is measured, and which chains are refused."""
+"""Dilution: how the drift is measured."""
 
 import numpy as np
 import pytest
 
 import saccade
-from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import dilution as question
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow
@@ -37,17 +36,3 @@ def test_formulas_that_are_linear_in_strength_fail_beyond_it(monkeypatch):
     assert question.contrast(one, one.chain).gap < 1e-3
     monkeypatch.setattr(question, "MOVED", 0.1)
     assert question.contrast(one, one.chain).gap > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ({"stays": (0.0, 0.5)}, "paper"),
-        ({"even_laws": ("paper",), "even_stays": (0.6,)}, "`laws`"),
-        ({"init_scale": 0.2}, "init_scale"),
-    ],
-)
-def test_chains_and_sizes_without_an_answer_are_named(setting, words):
-    asked = question.dilution
-    with pytest.raises(InputError, match=words):
-        asked.run(asked.settings(**setting))

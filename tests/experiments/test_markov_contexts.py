@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import markov_contexts as module
 from saccade.experiments.focus_and_dilution.markov_contexts import markov_contexts
 from saccade.lab.claim import FAILS, HOLDS, UNMET
@@ -43,8 +42,3 @@ def test_a_matrix_of_the_wrong_size_fails(monkeypatch, factor):
 def test_a_token_too_rare_for_any_length_leaves_the_rate_undecided(monkeypatch):
     monkeypatch.setattr(module, "LONGEST", 60)
     assert set(verdicts(("paper",), (0.8,)).values()) == {UNMET}
-
-
-def test_contexts_shorter_than_the_papers_are_refused():
-    with pytest.raises(InputError, match="lengths"):
-        markov_contexts.run(markov_contexts.settings(lengths=(5, 20)))

@@ -1,4 +1,4 @@
-"""The next direction: openings of a short flow, points where attention has not grown, refusals."""
+"""The next direction: openings of a short flow, points where attention has not grown."""
 
 import numpy as np
 import pytest
@@ -32,10 +32,3 @@ def test_a_point_at_which_attention_has_not_grown_is_refused(monkeypatch):
     monkeypatch.setattr(points, "_FOLDS", 0.3)
     with pytest.raises(InputError, match="still at the unigram point"):
         points.rank_one_point(saccade.MarkovChain.two_level(3, 0.5, 0.01, 0.3))
-
-
-@pytest.mark.parametrize("setting", [{"stays": (0.3, 0.0)}, {"asymmetries": (0.01,)}])
-def test_chains_and_lists_without_an_answer_are_named(setting):
-    asked = question.next_direction
-    with pytest.raises(InputError, match=next(iter(setting))):
-        asked.run(asked.settings(**setting))

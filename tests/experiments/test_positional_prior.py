@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import experiment
-from saccade.experiments.scan_and_snap.formulas.attention import positional_lemma_4
 from saccade.experiments.scan_and_snap.placed_pairwise import PlacedPairwise
 from saccade.experiments.scan_and_snap.positional_prior import PLACED, placed_classes
-
-
-def test_logits_and_biases_move_as_theory_says():
-    (row,) = positional_lemma_4()
-    assert row.holds
 
 
 def test_near_tokens_are_near_in_one_class_and_far_in_the_other():
@@ -34,10 +27,3 @@ def test_near_tokens_are_near_in_one_class_and_far_in_the_other():
 def test_impossible_places_are_refused(scale, prior, options, why):
     with pytest.raises(InputError, match=why):
         PlacedPairwise(scale * placed_classes(0.3), prior, **options)
-
-
-@pytest.mark.parametrize("slopes", [(0.1, 0.2, 0.3), (0.0, 0.1), (0.0, 0.1, 11.0)])
-def test_slopes_that_cannot_be_compared_are_refused(slopes):
-    asked = experiment("positional-prior")
-    with pytest.raises(InputError, match="`slopes` must"):
-        asked.run(asked.settings(slopes=slopes))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import xarray as xr
 
 import saccade
-from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.published_figures import last_step, published_figures
 from saccade.lab.claim import HOLDS, UNMET
 
@@ -40,9 +38,3 @@ def test_changed_settings_and_diverged_runs_are_outside_what_was_published():
     assert decided == {"published loss of Syn-Small at step 0, which is ln M"}
     assert {claim.verdict for claim in result.claims if claim.label not in decided} == {UNMET}
     assert "4 runs diverged" in result.panels[1][0].title
-
-
-@pytest.mark.parametrize("settings", [{"n_queries": ()}, {"ratios": (0.0,)}, {"seeds": (3, 3)}])
-def test_settings_that_make_no_sense_are_named(settings):
-    with pytest.raises(InputError, match=next(iter(settings))):
-        published_figures.run(published_figures.settings(**settings))

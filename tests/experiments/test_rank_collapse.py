@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.errors import InputError
-from saccade.experiments import experiment
-from saccade.experiments.rank_collapse.formulas.collapse import FORMULAS
 from saccade.experiments.rank_collapse.rank_collapse import ANGLES, opened
 from saccade.experiments.rank_collapse.stage_one import teacher_data
 from saccade.models.attention_classifier import AttentionClassifier
@@ -16,13 +13,3 @@ def test_the_rate_with_turned_keys_is_that_of_the_theory_from_another_start():
     """From this start other directions of W_Q die out late."""
     found = opened(AttentionClassifier(teacher_data(), 1e-6, angles=ANGLES), seed=1)
     assert found.rate == pytest.approx(found.drive[0], rel=1e-3)
-
-
-def test_formulas_of_the_plateau_hold():
-    assert [row.title for of_part in FORMULAS for row in of_part() if not row.holds] == []
-
-
-def test_a_single_scale_is_refused():
-    asked = experiment("rank-collapse")
-    with pytest.raises(InputError, match="`scales`"):
-        asked.run(asked.settings(scales=(1e-3,)))

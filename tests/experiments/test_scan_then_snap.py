@@ -116,8 +116,3 @@ def test_what_cannot_be_formed_is_said_in_a_sentence(tmp_path, text, reason):
     (sentence,) = found.left_out
     assert re.search(reason.replace(", .*", ".*"), sentence)
     assert found.answer.startswith("Undecided: ")
-
-
-def test_a_feature_of_zero_is_refused():
-    with pytest.raises(InputError, match="common_feature"):
-        scan_then_snap.run(scan_then_snap.settings(common_feature=0.0))

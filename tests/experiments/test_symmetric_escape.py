@@ -1,8 +1,5 @@
-"""Equal rare tokens: flows that do not leave in time fail, and lists of different lengths are named."""
+"""Equal rare tokens: flows that do not leave in time fail."""
 
-import pytest
-
-from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.symmetric_escape import symmetric_escape as question
 from saccade.lab.claim import FAILS, HOLDS
 from saccade.theories import focus_and_dilution as theory
@@ -18,8 +15,3 @@ def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):
     verdict = {claim.title: claim.verdict for claim in claims}
     assert verdict["time at which the flow leaves / that predicted from the rates"] == FAILS
     assert verdict["s₂ / s₁ at the end"] == HOLDS  # the control, which must not
-
-
-def test_lists_of_different_lengths_are_named():
-    with pytest.raises(InputError, match="one value for each flow"):
-        question.run(question.settings(stays=(0.8,)))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from saccade.experiments import experiment
 from saccade.experiments.scan_and_snap import who_gains as module
-from saccade.experiments.scan_and_snap.formulas.attention import FORMULAS
 from saccade.lab.claim import FAILS, UNMET
 from saccade.theories.scan_and_snap.statements import COROLLARY_2, LEMMA_4, THEOREM_2B
 
@@ -31,8 +28,3 @@ def test_joint_descent_three_times_as_fast_refutes_the_corrected_lemma(monkeypat
 
 def test_classes_that_overlap_too_much_are_outside_assumption_2():
     assert verdicts(THEOREM_2B, COROLLARY_2, overlap=0.4, descent_steps=3) == {UNMET}
-
-
-@pytest.mark.parametrize("row", FORMULAS, ids=lambda row: row.__name__)
-def test_formulas_hold(row):
-    assert all(one.holds for one in row())

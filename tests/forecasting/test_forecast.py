@@ -212,6 +212,11 @@ def weather(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def windows(weather):
+    return statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
+
+
+@pytest.fixture(scope="module")
 def told(weather):
     rates = {"lr_decoder": 0.5, "lr_attention": 0.5}
     return forecast(
@@ -219,11 +224,10 @@ def told(weather):
     )
 
 
-def test_a_text_is_forecast_from_its_windows_until_it_cannot_be_told(told, weather):
+def test_a_text_is_forecast_from_its_windows_until_it_cannot_be_told(told, windows):
     """Against training without noise on the same windows, at the last steps told for size and for
     order.
     """
-    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
     sized, last = int(told.size_until), int(told.order_until)
     assert 1 < sized < last
     model = saccade.models.PairwiseText(
@@ -271,7 +275,7 @@ def test_words_too_rare_to_tell_are_left_out(told, weather):
     assert float(rare.time.values[-1]) == 10.0
 
 
-def drawn_windows(next_follows: int | None) -> saccade.data.Windows:
+def drawn_windows(next_follows):
     """Windows of evenly drawn tokens; the next one is drawn too, unless token `next_follows` stands
     in the window.
     """
@@ -416,8 +420,7 @@ def _with_pool(record, gain):
     return path.where(~later | (record.token != "<other>"), path[0] + gain)
 
 
-def test_halves_agree_on_orders_as_two_forecasts_from_half_of_the_text_do(weather):
-    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
+def test_halves_agree_on_orders_as_two_forecasts_from_half_of_the_text_do(windows):
     settings = {"queries": ["hail", "sun"], "lr_decoder": 0.5, "lr_attention": 0.5, "steps": 30.0}
     place = np.argsort(np.argsort(windows.start))
     parts = [windows.part(place // 200 % 2 == side) for side in (0, 1)]
@@ -480,9 +483,8 @@ def test_a_forecast_says_beside_each_order_how_far_halves_of_the_text_agree_on_i
 
 
 def test_the_decoders_own_clock_is_told_beside_the_step_until_which_the_forecast_is_trusted(
-    told, weather
+    told, windows
 ):
-    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
     force = theory.first_force(windows.counts, windows.query, windows.next_token)
     rows = [windows.token_names.index(name) for name in ("hail", "sun")]
     clock = theory.first_force_clock(force, lr_decoder=0.5, queries=rows)
@@ -492,8 +494,7 @@ def test_the_decoders_own_clock_is_told_beside_the_step_until_which_the_forecast
     assert f"by how much until step {float(told.size_until):.3g}" in trust
 
 
-def test_tenths_of_a_text_are_stretches_of_it_so_that_windows_that_overlap_stay_together(weather):
-    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
+def test_tenths_of_a_text_are_stretches_of_it_so_that_windows_that_overlap_stay_together(windows):
     assert np.median(np.diff(np.sort(windows.start))) < 7  # they overlap
     tenth = _tenths(windows)[np.argsort(windows.start)]
     assert (np.diff(tenth) >= 0).all()

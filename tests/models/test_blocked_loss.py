@@ -22,7 +22,7 @@ def block_size(request, monkeypatch):
     monkeypatch.setattr(blocked_loss, "ENTRIES_PER_BLOCK", request.param)
 
 
-def inputs(dtype: torch.dtype, scale: float = 1.0, with_bias: bool = True):
+def inputs(dtype, scale=1.0, with_bias=True):
     torch.manual_seed(3)
     hidden = torch.randn(N_ROWS, WIDTH, dtype=dtype) * scale
     parts = [hidden, torch.randn(N_VOCAB, WIDTH, dtype=dtype)] + (

@@ -66,32 +66,11 @@ def test_the_sparse_pass_gives_loss_and_gradient_of_the_dense_loss(options, scal
     np.testing.assert_allclose(-found.attention, slope.attention, atol=1e-13 * scale)
 
 
-@pytest.mark.parametrize("options", VARIANTS)
-def test_the_gradient_is_that_of_finite_differences(options):
-    system, parameters, h = drawn(**options), point(11), 1e-5
-    direction = point(11, seed=8)
-
-    def loss(step):
-        return system.one_pass(
-            jax.tree.map(lambda at, along: at + step * along, parameters, direction)
-        ).loss
-
-    found = system.one_pass(parameters)
-    slope = -np.sum(found.decoder * direction.decoder) - np.sum(
-        found.attention * direction.attention
-    )
-    assert (loss(h) - loss(-h)) / (2 * h) == pytest.approx(slope, rel=1e-8)
-
-
 def test_single_precision_is_the_same_to_single_precision():
     system, parameters = drawn(), point(11)
     fine, coarse = system.one_pass(parameters), system.one_pass(parameters, "float32")
     np.testing.assert_allclose(coarse.decoder, fine.decoder, atol=2e-7)
     np.testing.assert_allclose(coarse.attention, fine.attention, atol=2e-7)
-
-
-def test_attention_only_moves_between_tokens_of_a_query():
-    np.testing.assert_allclose(drawn().one_pass(point(11)).attention.sum(axis=1), 0, atol=1e-15)
 
 
 def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):

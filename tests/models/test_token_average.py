@@ -29,7 +29,7 @@ def _way(request, monkeypatch):
         pytest.skip("the C code is not built")
 
 
-def loss_and_slopes(model: Transformer, by_hand: bool) -> list[torch.Tensor]:
+def loss_and_slopes(model, by_hand):
     """Loss of the last positions and its gradients, by hand or by the kernel and automatic
     differentiation.
     """

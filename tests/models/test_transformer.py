@@ -29,13 +29,13 @@ from tests.agreement.test_counts_and_sequences import (  # noqa: E402
 N_VOCAB, N_ROWS, N_POSITIONS = 31, 3, 13
 
 
-def ids(seed: int = 0) -> torch.Tensor:
+def ids(seed=0):
     return torch.randint(
         0, N_VOCAB, (N_ROWS, N_POSITIONS), generator=torch.Generator().manual_seed(seed)
     )
 
 
-def made(config: TransformerConfig, scale: float = 0.3) -> Transformer:
+def made(config, scale=0.3):
     """In evaluation mode and float64, with parameters large enough for every part to matter."""
     torch.manual_seed(5)
     model = Transformer(config).double().eval()
@@ -45,7 +45,7 @@ def made(config: TransformerConfig, scale: float = 0.3) -> Transformer:
     return model
 
 
-def named(config: TransformerConfig) -> str:
+def named(config):
     """What differs from the defaults."""
     plain = vars(TransformerConfig(N_VOCAB))
     return ",".join(
@@ -89,7 +89,7 @@ def test_no_position_sees_a_later_token_and_the_last_one_can_be_had_alone(config
 @pytest.mark.parametrize("config", EVERY, ids=named)
 def test_attention_as_told_is_what_the_kernel_used(config):
     model, tokens = made(config), ids()
-    seen: list[torch.Tensor] = []
+    seen = []
     with (
         torch.no_grad(),
         Capture(lambda call: seen.append(call.rows(0, N_POSITIONS, torch.float64)), model),

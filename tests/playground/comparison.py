@@ -67,23 +67,41 @@ def said(name, errors):
     return max(worst.values())
 
 
-def chain_errors(runs, record):
-    pairs = list(zip(runs, [record.isel(time=i) for i in range(record.sizes["time"])], strict=True))
-    matrices = (
-        ("embedding", "embedding"),
-        ("query", "query_matrix"),
-        ("key", "key_matrix"),
-        ("projection", "projection"),
-    )
+def errors_of(runs, record, parameters, singular_values):
+    """Of attention, loss and singular values, and of parameters: name here -> name in the record."""
+    pairs = [(run, record.isel(time=at)) for at, run in enumerate(runs)]
+    assert len(pairs) == record.sizes["time"]
     errors = {
         "attention": [entrywise(r["attention"], a.attention, NOTHING) for r, a in pairs],
         "loss": [entrywise(r["loss"], a.loss) for r, a in pairs],
         "singular values": [
-            entrywise(r["singularValues"], np.linalg.svd(a.embedding.values, compute_uv=False))
+            entrywise(r["singularValues"], singular_values(a))
             for r, a in pairs
+            if np.any(singular_values(a))
         ],
     }
     return errors | {
         ours: [by_matrix(r["parameters"][ours], a[theirs]) for r, a in pairs]
-        for ours, theirs in matrices
+        for ours, theirs in parameters.items()
     }
+
+
+def task_errors(runs, record):
+    """With the decoder of a record that keeps it; a decoder of zeros has no singular values."""
+    n_classes = record.sizes["class"]
+    return errors_of(
+        runs,
+        record,
+        {"decoder": "decoder", "attentionLogits": "attention_logits"},
+        lambda at: np.linalg.svd(at.decoder.values, compute_uv=False)[:n_classes],
+    )
+
+
+def chain_errors(runs, record):
+    names = {name: f"{name}_matrix" for name in ("query", "key")}
+    return errors_of(
+        runs,
+        record,
+        {"embedding": "embedding", "projection": "projection", **names},
+        lambda at: np.linalg.svd(at.embedding.values, compute_uv=False),
+    )

@@ -15,10 +15,18 @@ import pytest
 import saccade
 from tests.browser import browser, until
 
+from .engine_page import engine_page
+
 PAGE = Path(saccade.__file__).parent / "playground" / "index.html"
 STILL = "#v=2&model=scan-and-snap"  # the defaults, without a story: nothing plays by itself
 
 __all__ = ["browser", "until"]  # a fixture of the tests here, and what they wait with
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Any:
+    """A blank page with the engine on it, which the tests of a file share."""
+    return engine_page(browser)
 
 
 class Visit:

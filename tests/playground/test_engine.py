@@ -23,17 +23,14 @@ from .comparison import (
     chain_errors,
     chain_settings,
     entrywise,
+    errors_of,
     said,
+    task_errors,
     task_settings,
 )
-from .engine_page import engine_page, followed
+from .engine_page import followed
 
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}  # of the Python engine
-
-
-@pytest.fixture(scope="module")
-def page(browser):
-    return engine_page(browser)
 
 
 TASKS = {
@@ -61,26 +58,7 @@ def test_the_plain_flow_of_classes_is_that_of_python(page, name):
         task_settings(task, lrDecoder=lr_decoder, lrAttention=lr_attention),
         record.time.values,
     )
-    values = np.linalg.svd(record.decoder.values, compute_uv=False)[:, : task.n_classes]
-    errors = {
-        "attention": [
-            entrywise(r["attention"], a, NOTHING)
-            for r, a in zip(runs, record.attention.values, strict=True)
-        ],
-        "loss": [entrywise(r["loss"], a) for r, a in zip(runs, record.loss.values, strict=True)],
-        "singular values": [
-            entrywise(r["singularValues"], a) for r, a in zip(runs, values, strict=True)
-        ],
-        "decoder": [
-            by_matrix(r["parameters"]["decoder"], a)
-            for r, a in zip(runs, record.decoder.values, strict=True)
-        ],
-        "logits": [
-            by_matrix(r["parameters"]["attentionLogits"], a)
-            for r, a in zip(runs, record.attention_logits.values, strict=True)
-        ],
-    }
-    assert said(f"plain flow, {name}, t to 1e6", errors) < CLOSE
+    assert said(f"plain flow, {name}, t to 1e6", task_errors(runs, record)) < CLOSE
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -93,29 +71,16 @@ def test_the_reduced_flow_of_classes_is_that_of_python(page, name):
         task, lrDecoder=lr_decoder, lrAttention=lr_attention, optimiser="reduced"
     )
     runs = followed(page, "ScanAndSnap", settings, record.time.values)
-    errors = {
-        "attention": [
-            entrywise(r["attention"], a, NOTHING)
-            for r, a in zip(runs, record.attention.values, strict=True)
-        ],
-        "loss": [entrywise(r["loss"], a) for r, a in zip(runs, record.loss.values, strict=True)],
-        "own logit": [
-            by_matrix(r["parameters"]["ownLogit"], a)
-            for r, a in zip(runs, record.own_logit.values, strict=True)
-        ],
-        "other logit": [
-            by_matrix(r["parameters"]["otherLogit"], a)
-            for r, a in zip(runs, record.other_logit.values, strict=True)
-        ],
-        "logits": [
-            by_matrix(r["parameters"]["attentionLogits"], a)
-            for r, a in zip(runs, record.attention_logits.values, strict=True)
-        ],
-        "singular values": [
-            entrywise(r["singularValues"], decoder_values(task, record.isel(time=i)))
-            for i, r in list(enumerate(runs))[1:]  # at 0 both are 0
-        ],
-    }
+    errors = errors_of(
+        runs,
+        record,
+        {
+            "ownLogit": "own_logit",
+            "otherLogit": "other_logit",
+            "attentionLogits": "attention_logits",
+        },
+        lambda at: decoder_values(task, at),
+    )
     assert said(f"reduced flow, {name}, t to 1e6", errors) < CLOSE
 
 
@@ -136,17 +101,7 @@ def test_the_plain_flow_from_a_random_start_is_that_of_python(page):
         "attentionLogits": record.attention_logits.values[0].tolist(),
     }
     runs = followed(page, "ScanAndSnap", task_settings(THREE, start=start), record.time.values)
-    errors = {
-        "attention": [
-            entrywise(r["attention"], a, NOTHING)
-            for r, a in zip(runs, record.attention.values, strict=True)
-        ],
-        "decoder": [
-            by_matrix(r["parameters"]["decoder"], a)
-            for r, a in zip(runs, record.decoder.values, strict=True)
-        ],
-    }
-    assert said("plain flow from a random start", errors) < CLOSE
+    assert said("plain flow from a random start", task_errors(runs, record)) < CLOSE
 
 
 def own_distance(record, tighter):

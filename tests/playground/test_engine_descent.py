@@ -12,22 +12,14 @@ import saccade
 
 from .comparison import (
     CLOSE,
-    NOTHING,
     THREE,
-    by_matrix,
     chain_errors,
     chain_settings,
-    entrywise,
     said,
+    task_errors,
     task_settings,
 )
-from .engine_page import engine_page, followed
-
-
-@pytest.fixture(scope="module")
-def page(browser):
-    return engine_page(browser)
-
+from .engine_page import followed
 
 OPTIMISERS = {
     "sgd": ({"optimiser": "sgd"}, {"optimiser": "sgd"}),
@@ -55,18 +47,7 @@ def test_noiseless_descent_on_classes_is_that_of_python(page, name):
     runs = followed(
         page, "ScanAndSnap", task_settings(THREE, lrDecoder=0.5, lrAttention=0.2, **browser), steps
     )
-    errors = {
-        "attention": [
-            entrywise(r["attention"], a, NOTHING)
-            for r, a in zip(runs, record.attention.values, strict=True)
-        ],
-        "loss": [entrywise(r["loss"], a) for r, a in zip(runs, record.loss.values, strict=True)],
-        "decoder": [
-            by_matrix(r["parameters"]["decoder"], a)
-            for r, a in zip(runs, record.decoder.values, strict=True)
-        ],
-    }
-    assert said(f"{name} on classes, 300 steps", errors) < CLOSE
+    assert said(f"{name} on classes, 300 steps", task_errors(runs, record)) < CLOSE
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)

@@ -12,7 +12,7 @@ import pytest
 import saccade
 
 from .comparison import THREE, task_settings
-from .engine_page import OPTIONAL, SCRIPTS, engine_page
+from .engine_page import OPTIONAL, SCRIPTS
 
 CLASSES = task_settings(THREE)
 CHAIN = {
@@ -30,11 +30,6 @@ _CUT = """([model, settings, end, cuts]) => {
   while (hasty.time < end) { hasty.advance(end, 0); calls += 1; }
   return { runs: [whole, frames, hasty].map((run) => ({ time: run.time, ...run.parameters() })), calls };
 }"""
-
-
-@pytest.fixture(scope="module")
-def page(browser):
-    return engine_page(browser)
 
 
 @pytest.mark.parametrize(

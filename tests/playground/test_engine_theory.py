@@ -12,7 +12,6 @@ from saccade.models.rank_one import RankOne
 from saccade.theories import focus_and_dilution, scan_and_snap
 
 from .comparison import CLOSE, NOTHING, THREE, by_matrix, entrywise, said, task_settings
-from .engine_page import engine_page, followed
 
 SAME = 1e-9
 TIMES = [0.01, 0.7, 5.0, 42.0, 1e3, 1e6, 1e12]
@@ -24,11 +23,6 @@ _CYCLE = """([settings, times]) => {
   const { curve, ...constants } = Theory.focusAndDilution(settings);
   return { ...constants, curves: times.map((t) => curve(t)) };
 }"""
-
-
-@pytest.fixture(scope="module")
-def page(browser):
-    return engine_page(browser)
 
 
 CASES = {
@@ -160,20 +154,3 @@ def test_the_curve_of_the_first_cycle_is_the_rank_one_flow_of_python(page):
         ],
     }
     assert said("rank-one flow", errors) < CLOSE
-
-
-def test_theory_is_a_guide_to_the_browsers_own_flow(page):
-    """Onsets as the flow shows them; a tenth is what forecasts are held to, and the closed form
-    ignores the plateau's approach.
-    """
-    times = np.arange(1.0, 400.0)
-    _, settings = chain_case(saccade.MarkovChain.zipf(6, 0.5), 0.5, saccade.models.Embedded(), 1)
-    found = page.evaluate(_CYCLE, [settings, []])
-    runs = followed(page, "FocusAndDilution", settings, times)
-    grown = next(run["time"] for run in runs if run["queryNorm"] > 3 * runs[0]["queryNorm"])
-    half = next(run["time"] for run in runs if run["singularValues"][0] > found["plateauValue"] / 2)
-    print(
-        f"half the plateau's norm at {half}, predicted {found['condensationEnd']:.1f}; focus at {grown}, {found['focusOnset']:.1f}"
-    )
-    assert half == pytest.approx(found["condensationEnd"], rel=0.1)
-    assert grown == pytest.approx(found["focusOnset"], rel=0.1)

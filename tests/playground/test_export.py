@@ -14,14 +14,9 @@ from saccade.errors import InputError
 from saccade.playground.export import export_record, playground_record
 
 from .comparison import THREE
-from .engine_page import engine_page, followed
+from .engine_page import followed
 
 CHAIN = saccade.MarkovChain.zipf(5, stay=0.4)
-
-
-@pytest.fixture(scope="module")
-def page(browser):
-    return engine_page(browser)
 
 
 @pytest.fixture(scope="module")

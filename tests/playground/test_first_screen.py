@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.browser import Work, expect, until_it_moves
+from tests.browser import Work, has_text, until_it_moves
 
 from .conftest import STILL, until
 
@@ -145,7 +145,7 @@ def test_the_mark_of_a_story_is_named_in_view_and_its_sentences_are_whole(screen
     )
     until(screen, "Page.settled")
     label = screen.locator(".stage-part.is-now")
-    expect(label).to_have_text(MARKS[story], use_inner_text=True)
+    has_text(label, MARKS[story])
     box, size = label.bounding_box(), screen.viewport_size
     assert label.evaluate("(one) => one.scrollWidth <= one.clientWidth + 1")
     assert 0 <= box["y"] < box["y"] + box["height"] <= size["height"]
@@ -232,11 +232,12 @@ def test_few_tab_stops_come_before_the_stage_and_space_plays(screen):
     until(screen, "!Page.playing")
 
 
-def test_a_frame_leaves_time_for_fifty_a_second(screen):
+@pytest.mark.parametrize("story", ["snapping", "focus"])
+def test_a_frame_leaves_time_for_fifty_a_second(screen, story):
     """Over a whole film at the highest speed, which leaves most to draw anew; over several where a
     busy machine skips frames.
     """
-    _tell(screen, "snapping")
+    _tell(screen, story)
     until(screen, "Page.run.done")
     _play_at_speed(screen, 4)
     screen.evaluate(

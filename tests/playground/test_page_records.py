@@ -11,7 +11,7 @@ import pytest
 
 import saccade
 from saccade.playground.export import playground_record
-from tests.browser import expect
+from tests.browser import contains_text, expect
 
 from .conftest import until
 
@@ -66,7 +66,7 @@ def test_a_dropped_record_is_laid_beside_the_run_that_its_settings_make(page):
     names = [*NAMES, *(f"t{n}" for n in range(len(record["attention"][0][0]) - 3))]
     _drop(page, record | {"tokens": names}, "mine.json")
     until(page, "!document.getElementById('record-shown').hidden")
-    expect(page.locator("#record-name")).to_contain_text("mine.json", use_inner_text=True)
+    contains_text(page.locator("#record-name"), "mine.json")
     until(page, "Page.run.settings.lrAttention === 2")  # computed after the name is shown
     assert page.evaluate("Page.run.settings.tokenProb") == PROB
     expect(page.locator("#controls fieldset:visible")).to_have_count(
@@ -124,13 +124,9 @@ def test_classes_of_a_record_keep_their_names(page):
     )
     for place, words in enumerate((("Class day", "sun"), ("Class night", "moon"))):
         for word in words:
-            expect(page.locator("#picture figure").nth(place)).to_contain_text(
-                word, use_inner_text=True
-            )
+            contains_text(page.locator("#picture figure").nth(place), word)
     assert page.locator("#row option").all_inner_texts() == ["Class day", "Class night"]
-    expect(page.locator("#lines")).to_contain_text(
-        "class night", use_inner_text=True
-    )  # of the attention on common tokens
+    contains_text(page.locator("#lines"), "class night")  # of the attention on common tokens
 
 
 def test_a_rate_outside_the_limits_is_said_and_the_record_is_shown(page):
@@ -145,7 +141,7 @@ def test_a_record_can_be_picked_with_the_file_button(page, tmp_path):
     file.write_text(json.dumps(_record(page)), encoding="utf-8")
     page.set_input_files("#record-file", str(file))
     until(page, "!document.getElementById('record-shown').hidden")
-    expect(page.locator("#record-name")).to_contain_text("picked.json", use_inner_text=True)
+    contains_text(page.locator("#record-name"), "picked.json")
 
 
 def test_markup_in_names_is_text_and_runs_nothing(page):
@@ -157,7 +153,7 @@ def test_markup_in_names_is_text_and_runs_nothing(page):
     page.wait_for_timeout(100)
     assert page.evaluate("window.hacked") is None
     expect(page.locator("main img, main script, #picture script")).to_have_count(0)
-    expect(page.locator(".chart-tip:visible")).to_contain_text("<img", use_inner_text=True)
+    contains_text(page.locator(".chart-tip:visible"), "<img")
     assert "<script" not in page.evaluate(
         "ChartSave.toSVG(document.querySelector('#lines svg'), '<script>')"
     ).replace("&lt;script", "")

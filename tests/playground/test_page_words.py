@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.report.pace import pace
-from tests.browser import expect
+from tests.browser import contains_text, expect
 
 from .conftest import until
 
@@ -37,7 +37,7 @@ def test_typed_classes_become_the_data_and_go_into_the_link(visit):
         "[Page.run.task.tokenProb, Page.state.settings['scan-and-snap'].words]"
     ) == page.evaluate("[Page.run.task.tokenProb, Page.state.settings['scan-and-snap'].words]")
     page.locator("#field-words").fill("only one line")
-    expect(page.locator("#hint-words")).to_contain_text("2 to 4 lines", use_inner_text=True)
+    contains_text(page.locator("#hint-words"), "2 to 4 lines")
     assert page.evaluate("Page.run.task.tokenProb[0].length") == 5
     page.get_by_role("button", name="Back to the page's words").click()
     until(page, "Page.settled && Page.state.settings['scan-and-snap'].words === ''")
@@ -50,7 +50,7 @@ def test_markup_in_typed_words_is_text(visit):
     page.locator("#field-words").fill("<img/src=x> <b>y</b> z")
     until(page, "Page.settled && Page.run.task.stationary.length === 3")
     expect(page.locator("main img, main b")).to_have_count(0)
-    expect(page.locator("#picture")).to_contain_text("<b>y</b>", use_inner_text=True)
+    contains_text(page.locator("#picture"), "<b>y</b>")
 
 
 @pytest.mark.parametrize("model", ["scan-and-snap", "focus-and-dilution"])
@@ -96,10 +96,8 @@ def test_adam_gets_a_rate_of_its_own_and_says_whose_the_outlines_are(visit, mode
         rate,
         rate,
     ]
-    expect(page.locator("#key")).to_contain_text("gradient flow", use_inner_text=True)
-    expect(page.locator("#theory-note")).to_contain_text(
-        "Theory is of gradient flow", use_inner_text=True
-    )
+    contains_text(page.locator("#key"), "gradient flow")
+    contains_text(page.locator("#theory-note"), "Theory is of gradient flow")
     losses = page.evaluate("{ Page.run.advance(1e9, 1e9); Page.run.seen.map((one) => one.loss) }")
     assert page.evaluate("Page.run.stopped") is None
     assert losses[-1] < 0.75 * losses[0]

@@ -18,7 +18,7 @@ from saccade.playground import film
 from saccade.playground.server import make_server
 from saccade.playground.single_file import playground_page
 from saccade.playground.stories import stories
-from tests.browser import expect
+from tests.browser import contains_text, expect, has_text
 
 from .conftest import until
 
@@ -57,7 +57,7 @@ def test_it_opens_from_anywhere_offline_and_tells_a_story_by_its_link(one_file, 
         page.goto(one_file.as_uri() + f"#v=2&story={name}")
         until(page, "Page.playing && Page.place > 0")
         assert page.evaluate("[Page.state.model, Page.state.story]") == [story["model"], name]
-        expect(page.locator("#messages")).to_have_text("", use_inner_text=True)
+        has_text(page.locator("#messages"), "")
         assert page.evaluate("Page.run.times.at(-1)") == story["change"]["end"]
         assert page.evaluate("Page.link").startswith(f"#v=2&model={story['model']}&story={name}")
         assert "&law" not in page.url
@@ -128,12 +128,8 @@ def test_a_link_copied_on_loopback_says_that_others_cannot_open_it(browser):
         page.goto(f"http://127.0.0.1:{server.server_port}/playground/index.html#v=2")
         page.get_by_role("button", name="Copy link").click()
         until(page, "document.getElementById('share-answer').textContent !== ''")
-        expect(page.locator("#share-answer")).to_contain_text(
-            "opens on this computer only", use_inner_text=True
-        )
-        expect(page.locator("#share-answer")).to_contain_text(
-            "saccade play --out", use_inner_text=True
-        )
+        contains_text(page.locator("#share-answer"), "opens on this computer only")
+        contains_text(page.locator("#share-answer"), "saccade play --out")
         page.close()
         server.shutdown()
 

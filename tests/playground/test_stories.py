@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.browser import expect
+from tests.browser import contains_text, has_text
 
 from .conftest import until
 
@@ -34,8 +34,8 @@ def told(visit):
         page = visit()
         page.get_by_role("button", name=title, exact=True).click()
         until(page, "Page.place > 0 && Page.playing")
-        expect(page.locator("#caption")).to_have_text(
-            page.evaluate("Stories.byName(Page.state.story).look[0].say"), use_inner_text=True
+        has_text(
+            page.locator("#caption"), page.evaluate("Stories.byName(Page.state.story).look[0].say")
         )
         page.evaluate("Page.run.advance(1e9, 1e9)")
         run = page.evaluate(
@@ -76,8 +76,8 @@ def test_every_sentence_is_said_in_its_turn_and_long_enough_to_be_read(told, tit
     assert min(np.diff(begins[:-1])) >= LEAST_SECONDS
     page.get_by_role("slider", name="Moment of the run").press("End")
     until(page, "Page.settled")
-    expect(page.locator("#caption")).to_have_text(
-        page.evaluate("Stories.byName(Page.state.story).look.at(-1).say"), use_inner_text=True
+    has_text(
+        page.locator("#caption"), page.evaluate("Stories.byName(Page.state.story).look.at(-1).say")
     )
 
 
@@ -204,6 +204,6 @@ def test_the_key_names_rims_only_while_theory_draws_them(told):
         place = int(page.evaluate(f"Page.run.placeOf({time})"))
         page.locator("#moment").fill(str(place))
         until(page, "Page.settled")
-        expect(key).to_contain_text(said, use_inner_text=True)
+        contains_text(key, said)
         drawn = page.locator("#picture .chart-inside[visibility=visible]").count()
         assert bool(drawn) == ("rims" in said)

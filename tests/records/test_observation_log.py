@@ -57,9 +57,7 @@ def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_r
 
 
 def watched_run(folder: Path) -> Path:
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder
-    ) as recorder:
+    with zoo.watching(every=1, budget=None, out=folder) as recorder:
         for step in range(3):
             recorder.step(step)
     return folder
@@ -135,7 +133,7 @@ def test_of_two_runs_that_find_a_folder_empty_the_second_is_refused(tmp_path):
 def test_what_is_no_folder_is_refused_before_training_begins(tmp_path, make, resume):
     make(tmp_path / "out")
     with pytest.raises(InputError, match="out is a file; `out` must be a new folder"):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "out", resume=resume)
+        zoo.watching(out=tmp_path / "out", resume=resume)
 
 
 def test_a_folder_that_nothing_could_be_written_to_is_left_empty(tmp_path, monkeypatch):
@@ -204,9 +202,7 @@ def test_folders_that_lie_deep_are_searched(tmp_path):
 
 
 def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
-    recorder = saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run"
-    ).__enter__()
+    recorder = zoo.watching(every=1, budget=None, out=tmp_path / "run").__enter__()
     assert main(["check", str(tmp_path)]) == 0
     assert "no observation yet" in capsys.readouterr().out
     for step in range(3):

@@ -14,7 +14,7 @@ from saccade.errors import InputError
 from saccade.lab.film import N_FRAMES, Film, frames
 from saccade.report.page import write_report
 from saccade.report.page_data import _rounded
-from tests.browser import expect, until, until_it_moves
+from tests.browser import expect, has_text, until, until_it_moves
 from tests.report.made_results import growth_claims, snap, turning, written
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
@@ -81,11 +81,11 @@ def test_a_film_can_be_stopped_and_moved_by_hand(visit, report):
     film.get_by_role("button", name="Pause the film").click()
     held = film.locator(".film-time").inner_text()
     page.wait_for_timeout(300)
-    expect(film.locator(".film-time")).to_have_text(held, use_inner_text=True)
+    has_text(film.locator(".film-time"), held)
     film.locator(".film-slider").press("End")
-    expect(film.locator(".film-time")).to_have_text("t = 10⁶: half is won", use_inner_text=True)
+    has_text(film.locator(".film-time"), "t = 10⁶: half is won")
     film.locator(".film-slider").press("Home")
-    expect(film.locator(".film-time")).to_have_text("t = 1: start", use_inner_text=True)
+    has_text(film.locator(".film-time"), "t = 1: start")
 
 
 def test_nothing_moves_by_itself_where_less_motion_is_wanted(visit, report):
@@ -133,9 +133,7 @@ def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, r
     card.locator(".own-claims > summary").click()
     expect(card.locator(".own-claims .opener")).to_have_count(6)
     card.locator(".own-claims .opener").first.click()
-    expect(card.locator(".own-claims .detail code")).to_have_text(
-        "saccade reproduce descent", use_inner_text=True
-    )
+    has_text(card.locator(".own-claims .detail code"), "saccade reproduce descent")
     page.locator("#result-2 > summary").click()
     page.locator(
         "#result-2 #over-time"
@@ -152,9 +150,9 @@ def test_a_card_opens_at_the_end_of_a_run_that_has_a_clock_of_its_own(visit, tmp
     ]
     page = visit(write_report(folders, tmp_path / "page.html"))
     page.locator("#result-1 > summary").click()
-    expect(page.locator("#result-1 [data-player=readout]")).to_have_text("4", use_inner_text=True)
+    has_text(page.locator("#result-1 [data-player=readout]"), "4")
     page.locator("#result-1").get_by_label("law").select_option(label="b")
-    expect(page.locator("[data-player=readout]")).to_have_text("9", use_inner_text=True)
+    has_text(page.locator("[data-player=readout]"), "9")
 
 
 @pytest.mark.parametrize("width, height", WIDTHS)
@@ -212,7 +210,7 @@ def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
     whole = write_report(folder, tmp_path / "whole.html")
     expect(visit(whole).locator(".film")).to_have_count(1)  # also of a single result
     (folder / "film.json").write_text("{}")
-    told: list[str] = []
+    told = []
     page = visit(write_report(folder, tmp_path / "damaged.html", told.append))
     expect(page.locator(".film")).to_have_count(0)
     assert "film.json" in told[0]
@@ -258,13 +256,9 @@ def test_a_figure_fills_the_window_at_a_tap_and_comes_back(visit, report):
     expect(large).to_be_visible()
     assert small["width"] < large.bounding_box()["width"] <= 390  # it fits first
     assert float(large.get_attribute("height")) > 1.5 * small["height"]  # drawn anew, not stretched
-    expect(page.locator(".zoom-hint")).to_have_text(
-        "tap the picture for larger", use_inner_text=True
-    )
+    has_text(page.locator(".zoom-hint"), "tap the picture for larger")
     large.tap()
-    expect(page.locator(".zoom-hint")).to_have_text(
-        "↔ drag or scroll to move it, tap to fit", use_inner_text=True
-    )
+    has_text(page.locator(".zoom-hint"), "↔ drag or scroll to move it, tap to fit")
     until(page, "document.querySelector('.zoom .chart-svg').clientWidth > 600")
     assert page.evaluate("document.querySelector('.zoom').scrollWidth > innerWidth")
     page.get_by_role("button", name="Fit", exact=True).tap()

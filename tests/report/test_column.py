@@ -15,7 +15,7 @@ from tests.cli.calls import called
 from tests.report.test_style import no_room
 
 
-def size(svg: str) -> tuple[float, float]:
+def size(svg):
     width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
     return float(width), float(height)
 
@@ -31,7 +31,7 @@ def test_a_figure_is_as_wide_as_asked(results, tmp_path, width, points):
 
 
 def test_panels_go_below_each_other_and_letters_keep_their_size(results, tmp_path):
-    def heights(width: float, *panels: int) -> tuple[float, set[str]]:
+    def heights(width, *panels):
         svg = write_figure(results / "descent", tmp_path / "d.svg", width, panels).read_text()
         return size(svg)[1], set(re.findall(r"font-size: ([\d.]+)px", svg))
 

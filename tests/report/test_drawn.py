@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +58,7 @@ TICKS = Lines(
 )
 
 
-def drawn(layout: Any, *size: float) -> Any:
+def drawn(layout, *size):
     """The figure, rendered with every warning an error: a collapsed layout is one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -68,7 +67,7 @@ def drawn(layout: Any, *size: float) -> Any:
     return figure
 
 
-def panels_of(figure: Any) -> list[Any]:
+def panels_of(figure):
     return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
 
 
@@ -76,14 +75,14 @@ def panels_of(figure: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "layout", [[CURVES, BARS, HEAT], [[CURVES], [TICKS, HEAT]], [[CURVES, BARS, HEAT]] * 3]
 )
-def test_no_panel_collapses_at_any_size(layout: Any, size: tuple[float, ...]) -> None:
+def test_no_panel_collapses_at_any_size(layout, size):
     for axes in panels_of(drawn(layout, *size)):
         box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
         assert box.width > 0.6
         assert box.height > 0.4
 
 
-def test_a_row_is_broken_where_its_panels_would_be_narrower_than_can_be_read() -> None:
+def test_a_row_is_broken_where_its_panels_would_be_narrower_than_can_be_read():
     figure = drawn([CURVES, BARS, HEAT], 5.5)
     assert figure.get_size_inches()[0] == 5.5
     assert figure.get_size_inches()[1] > 10
@@ -92,7 +91,7 @@ def test_a_row_is_broken_where_its_panels_would_be_narrower_than_can_be_read() -
     assert tuple(drawn([CURVES, BARS, HEAT]).get_size_inches()) == pytest.approx((14.1, 4.2))
 
 
-def test_styles_tones_bands_and_lines_are_those_described() -> None:
+def test_styles_tones_bands_and_lines_are_those_described():
     (axes,) = drawn([CURVES]).axes
     measured, theory, shade, points, rings, level, mark = axes.get_lines()
     assert [line.get_linestyle() for line in (measured, theory, shade)] == ["-", "--", ":"]
@@ -118,20 +117,20 @@ def test_styles_tones_bands_and_lines_are_those_described() -> None:
     ]
 
 
-def boxes_of(axes: Any) -> list[Any]:
+def boxes_of(axes):
     """Where the words by lines are, in shares of the panel."""
     return [
         words.get_window_extent().transformed(axes.transAxes.inverted()) for words in axes.texts
     ]
 
 
-def test_numbers_along_a_logarithmic_axis_are_written_as_everywhere_else() -> None:
+def test_numbers_along_a_logarithmic_axis_are_written_as_everywhere_else():
     t = np.geomspace(1e-8, 1e6, 15)
     across = drawn([Lines("Growth", "t", "x", [Line(t, t)], log="xy")]).axes[0].xaxis
     assert {"10⁻⁸", "10⁻²", "1", "10000"} <= {label.get_text() for label in across.get_ticklabels()}
 
 
-def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() -> None:
+def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge():
     x = np.linspace(0, 1, 50)
     curves = [
         Line(x, 0.9 - 0.3 * x),
@@ -161,7 +160,7 @@ def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() ->
     assert boxes[1].y1 < 0.99  # below its line: above it is no room
 
 
-def test_words_by_a_line_may_stand_anywhere_along_it() -> None:
+def test_words_by_a_line_may_stand_anywhere_along_it():
     taken = (0.02, 0.1, 0.4, 0.5, 0.6, 0.9, 0.98)  # both ends and the middle
     curves = [Line([0, 1], [height, height]) for height in taken]
     (axes,) = drawn([Lines("", "", "", curves, ylim=(0, 1), marks={0.5: "cycle 2"})]).axes
@@ -169,7 +168,7 @@ def test_words_by_a_line_may_stand_anywhere_along_it() -> None:
     assert not any(box.y0 < height < box.y1 for height in taken)
 
 
-def test_a_level_of_bars_is_named_in_the_legend_and_not_on_a_bar() -> None:
+def test_a_level_of_bars_is_named_in_the_legend_and_not_on_a_bar():
     (axes,) = drawn(
         [
             Bars(
@@ -188,7 +187,7 @@ def test_a_level_of_bars_is_named_in_the_legend_and_not_on_a_bar() -> None:
     assert [line.get_ydata()[0] for line in axes.get_lines()] == [0.5]
 
 
-def test_a_lighter_shade_is_lighter() -> None:
+def test_a_lighter_shade_is_lighter():
     (axes,) = drawn(
         [Lines("", "", "", [Line([0, 1], [0, 1], tone=tone) for tone in (0.0, 0.5, 1.0)])]
     ).axes
@@ -197,7 +196,7 @@ def test_a_lighter_shade_is_lighter() -> None:
     assert axes.get_legend() is None
 
 
-def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side() -> None:
+def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side():
     stacked = Bars("Fates", "fate", "share", BARS.labels, BARS.groups, stacked=True)
     one, two = (
         bars for bars in drawn([stacked]).axes[0].containers if isinstance(bars, BarContainer)
@@ -210,7 +209,7 @@ def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side() -> Non
     assert one[0].get_x() + one[0].get_width() == pytest.approx(two[0].get_x())
 
 
-def test_names_along_an_axis_are_kept_and_too_many_are_thinned() -> None:
+def test_names_along_an_axis_are_kept_and_too_many_are_thinned():
     (axes,) = drawn([TICKS]).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == [
         "zipf-6",
@@ -266,11 +265,11 @@ def test_names_along_an_axis_are_kept_and_too_many_are_thinned() -> None:
         ),
     ],
 )
-def test_what_cannot_be_drawn_leaves_an_empty_place_and_no_warning(panel: Any) -> None:
+def test_what_cannot_be_drawn_leaves_an_empty_place_and_no_warning(panel):
     assert len(panels_of(drawn([panel], 4.0, 3.0))) == 1
 
 
-def test_a_figure_over_time_goes_the_same_way() -> None:
+def test_a_figure_over_time_goes_the_same_way():
     spec = {
         "kind": "line",
         "title": "loss",
@@ -283,7 +282,7 @@ def test_a_figure_over_time_goes_the_same_way() -> None:
     assert axes.get_legend() is None
 
 
-def test_numbers_on_a_figure_are_written_as_people_do() -> None:
+def test_numbers_on_a_figure_are_written_as_people_do():
     tiny, narrow = [6.4e-5, 7.2e-5], [0.992, 1.008]
     words = Lines(
         "start 1e-05, slope -0.5",

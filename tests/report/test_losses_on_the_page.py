@@ -4,10 +4,6 @@ lines.
 
 from __future__ import annotations
 
-import csv
-import io
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -17,6 +13,7 @@ from saccade.report.page import write_report
 from saccade.report.page_data import page_data
 from saccade.report.sources import result_of_record
 from saccade.report.specs_watched import watched_figures
+from tests.browser import saved_rows, slide
 from tests.report.watched_records import small_run, watched_record, with_losses
 
 STILL = {"reduced_motion": "reduce"}
@@ -56,9 +53,7 @@ def test_of_a_short_run_the_page_draws_the_loss_of_every_step_and_the_player_sta
     page = visit(show(record).save(tmp_path / "page.html"), **STILL)
     plot = page.locator('[data-figure="loss"]')
     plot.scroll_into_view_if_needed()
-    with page.expect_download() as found:
-        plot.locator(".chart-save-button", has_text="CSV").click()
-    rows = list(csv.DictReader(io.StringIO(Path(found.value.path()).read_text())))
+    rows = saved_rows(page, plot)
     steps, losses = (
         np.array([float(row[key]) for row in rows]) for key in ("step, updates", list(rows[0])[-1])
     )
@@ -124,10 +119,7 @@ def test_markers_stand_on_their_lines_between_looks_and_at_the_end_of_a_run_that
         **STILL,
     )
     for place, step in ((4, 8), (6, 32), (16, 2000)):
-        page.locator('[data-player="slider"]').evaluate(
-            "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }",
-            str(place),
-        )
+        slide(page, place)
         assert page.locator('[data-player="readout"]').inner_text() == str(step)
         for title in ("Entropy over log", "Loss of every step"):
             plot = page.locator("#overlay figure", has_text=title)

@@ -16,12 +16,12 @@ from saccade.report.claims_table import claims_of
 from saccade.report.page import write_report
 from saccade.report.sources import Result
 from saccade.theories.statement import Statement
-from tests.browser import expect
+from tests.browser import contains_text, expect, has_text, saved_rows
 from tests.report.made_results import THEOREM_4, descent_panels, written
 
 
 @pytest.fixture(scope="module")
-def claims(results: Path) -> list[dict]:
+def claims(results):
     return [
         claim
         for name in ("descent", "growth", "cycle")
@@ -29,7 +29,7 @@ def claims(results: Path) -> list[dict]:
     ]
 
 
-def shown(page) -> list[str]:
+def shown(page):
     return page.locator("#claims-table tbody tr[data-claim]:visible .opener").all_inner_texts()
 
 
@@ -105,14 +105,8 @@ def test_stacked_bars_stand_on_each_other_in_the_page(visit, results, tmp_path):
 
 def test_numbers_of_a_panel_are_saved_with_their_band(visit, results, tmp_path):
     page = visit(write_report(results / "descent", tmp_path / "one.html"))
-    with page.expect_download() as download:
-        page.locator("#story .panel").first.locator(".chart-save-button", has_text="CSV").click()
-    assert download.value.suggested_filename == "descent-1.csv"
-    rows = [
-        row
-        for row in csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
-        if row["series"] == "measured"
-    ]
+    saved = saved_rows(page, page.locator("#story .panel").first)
+    rows = [row for row in saved if row["series"] == "measured"]
     (line, *_) = descent_panels()[0].lines
     for key, values in (
         ("step", line.x),
@@ -127,9 +121,9 @@ def test_a_result_without_panels_shows_its_own_figure(visit, results, tmp_path):
     page = visit(write_report(results / "growth", tmp_path / "one.html"))
     image = page.locator("#story img")
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
-    expect(page.locator(".asked")).to_have_text(
+    has_text(
+        page.locator(".asked"),
         json.loads((results / "growth" / "about.json").read_text())["statement"],
-        use_inner_text=True,
     )
 
 
@@ -147,12 +141,10 @@ def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp
     }
     (tmp_path / "old" / "claims.json").write_text(json.dumps([old]))
     seal(tmp_path / "old")
-    told: list[str] = []
+    told = []
     page = visit(write_report(tmp_path, tmp_path / "report.html", told.append))
     expect(page.locator("#claims-table")).to_have_count(0)
-    expect(page.locator(".warning[role=alert]")).to_contain_text(
-        "written by another version of Saccade", use_inner_text=True
-    )
+    contains_text(page.locator(".warning[role=alert]"), "written by another version of Saccade")
     assert "written by another version of Saccade" in told[0]
 
 
@@ -170,9 +162,7 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
     page.fill('[data-filter="words"]', "")
     page.locator(".tile-fails").click()
     assert len(shown(page)) == 2
-    expect(page.locator("#claims-count")).to_have_text(
-        f"2 of {len(claims)} claims", use_inner_text=True
-    )
+    has_text(page.locator("#claims-count"), f"2 of {len(claims)} claims")
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
@@ -188,9 +178,7 @@ def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(
     expect(rows).to_have_count(2)
     for place in (rows.first.locator(".opener"), page.locator("#claims-shown")):
         expect(place).to_be_in_viewport(ratio=1)
-    expect(page.locator("#claims-shown")).to_contain_text(
-        f"2 of {len(claims)} claims: fails", use_inner_text=True
-    )
+    contains_text(page.locator("#claims-shown"), f"2 of {len(claims)} claims: fails")
     full = page.locator('#all-claims .claim-square[opacity="1"]')
     assert (
         full.evaluate_all("all => all.map((one) => one.dataset.kind)") == ["fails"] * 2
@@ -245,34 +233,26 @@ def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
 def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report):
     page = with_claims(visit(report))
     row = page.locator("tr[data-claim]", has_text="share of pairs")
-    expect(row.locator("td").nth(1)).to_have_text(
-        "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic", use_inner_text=True
+    has_text(
+        row.locator("td").nth(1), "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic"
     )
-    expect(row.locator("td").nth(2)).to_have_text(
-        "measured 0.43 [0.4, 0.47], needed > 0.56", use_inner_text=True
-    )
-    expect(row.locator(".verdict")).to_have_text("fails", use_inner_text=True)
+    has_text(row.locator("td").nth(2), "measured 0.43 [0.4, 0.47], needed > 0.56")
+    has_text(row.locator(".verdict"), "fails")
     unmet = page.locator("tr[data-kind=unmet]")
-    expect(unmet.locator(".verdict")).to_have_text(
-        "assumptions not met (1 of 2); the numbers do not agree", use_inner_text=True
-    )
+    has_text(unmet.locator(".verdict"), "assumptions not met (1 of 2); the numbers do not agree")
     assert unmet.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
     inconclusive = page.locator("tr[data-kind=inconclusive]")
-    expect(inconclusive.locator("td").nth(2)).to_have_text(
+    has_text(
+        inconclusive.locator("td").nth(2),
         "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)\nbound set after trial runs",
-        use_inner_text=True,
     )
-    expect(inconclusive.locator(".verdict")).to_have_text(
-        "inconclusive; about 2.7 times the windows would do", use_inner_text=True
-    )
+    has_text(inconclusive.locator(".verdict"), "inconclusive; about 2.7 times the windows would do")
     control = page.locator("tr[data-kind=control]")
-    expect(control.locator(".verdict")).to_have_text(
-        "fails, as a control must (broken: one common token)", use_inner_text=True
-    )
-    expect(control).to_contain_text("control: one common token is broken", use_inner_text=True)
+    has_text(control.locator(".verdict"), "fails, as a control must (broken: one common token)")
+    contains_text(control, "control: one common token is broken")
 
 
-def opened(page, words: str):
+def opened(page, words):
     page.locator("tr[data-claim]", has_text=words).locator(".opener").click()
     return page.locator("tr.detail")
 
@@ -281,15 +261,10 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
     page = with_claims(visit(report))
     detail = opened(page, "assumptions not met (1 of 2")
     assert detail.locator("math").count() >= 1
-    expect(detail.locator("code")).to_have_text("saccade reproduce descent", use_inner_text=True)
+    has_text(detail.locator("code"), "saccade reproduce descent")
     met, unmet = detail.locator(".assumptions li").all()
-    expect(met).to_have_text(
-        "met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E",
-        use_inner_text=True,
-    )
-    expect(unmet).to_have_text(
-        "not met: rate of the decoder: 0.5, must be above 1", use_inner_text=True
-    )
+    has_text(met, "met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E")
+    has_text(unmet, "not met: rate of the decoder: 0.5, must be above 1")
     page.locator(".opener[aria-expanded=true]").press("Enter")  # by keyboard
     expect(page.locator("tr.detail")).to_have_count(0)
     assert (
@@ -300,7 +275,7 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
 def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(visit, report):
     page = with_claims(visit(report))
 
-    def places(words: str) -> tuple[float, float, float]:
+    def places(words):
         detail = opened(page, words)
         bar, dot = detail.locator(".claim-allowed"), detail.locator(".claim-bar circle")
         left, width, at = (
@@ -330,10 +305,8 @@ def test_claims_that_differ_in_one_setting_are_drawn_over_it(visit, report):
     page = with_claims(visit(report))
     page.locator(".opener", has_text="loss").first.click()
     chart = page.locator("tr.detail figure")
-    expect(chart.locator("figcaption")).to_have_text("loss, over iteration", use_inner_text=True)
-    with page.expect_download() as download:
-        chart.locator(".chart-save-button", has_text="CSV").click()
-    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    has_text(chart.locator("figcaption"), "loss, over iteration")
+    rows = saved_rows(page, chart)
     assert [float(row["iteration"]) for row in rows if row["series"] == "measured"] == [2, 4, 6, 8]
     assert {row["series"] for row in rows} == {"measured", "lower bound", "upper bound"}
 
@@ -394,9 +367,7 @@ def test_a_square_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(vi
     )
     square.click()
     expect(page.locator("tr.detail")).to_have_count(1)
-    expect(page.locator(".opener[aria-expanded=true]")).to_have_text(
-        "snap onset", use_inner_text=True
-    )
+    has_text(page.locator(".opener[aria-expanded=true]"), "snap onset")
 
 
 def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
@@ -440,21 +411,6 @@ def test_nothing_is_wider_than_the_window(visit, report, width):
     too_wide = """all => all.filter((part) => part.getBoundingClientRect().right > innerWidth + 1
       && !part.closest('.wide, .equation, .table-holder')).length"""
     assert page.locator("button, select, input, figure, td").evaluate_all(too_wide) == 0
-
-
-def test_dark_pages_have_light_letters_that_can_be_read(visit, report):
-    page = visit(report, color_scheme="dark")
-    contrast = """(() => {
-      const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-      const light = (colour) => {
-        const [red, green, blue] = colour.match(/[\\d.]+/g).map((part) => linear(part / 255));
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-      };
-      const style = getComputedStyle(document.body);
-      const soft = getComputedStyle(document.querySelector('.note')).color;
-      return [style.color, soft].map((colour) => (light(colour) + 0.05) / (light(style.backgroundColor) + 0.05));
-    })()"""
-    assert all(ratio > 4.5 for ratio in page.evaluate(contrast))  # what WCAG asks of text
 
 
 def test_the_tables_can_be_read_without_javascript(browser, report, claims):

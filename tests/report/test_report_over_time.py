@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,38 +13,24 @@ from saccade.records.store import load_record
 from saccade.report.notebook import show
 from saccade.report.page import write_report
 from saccade.report.specs import figures, still
-from tests.browser import Work, expect, until
+from tests.browser import Work, contains_text, expect, has_text, saved_rows, slide, until
 from tests.report.watched_records import watched_record
 
 SLIDER = '[data-player="slider"]'
 
 
-def slide(page, place: int) -> None:
-    page.locator(SLIDER).evaluate(
-        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }",
-        str(place),
-    )
-
-
-def numbers(page, plot, kind: str = "CSV") -> list[dict[str, str]]:
-    """What a plot saves as its numbers."""
-    with page.expect_download() as download:
-        plot.locator(".chart-save-button", has_text=kind).first.click()
-    return list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
-
-
 @pytest.fixture(scope="module")
-def cycle(results, tmp_path_factory) -> Path:
+def cycle(results, tmp_path_factory):
     return write_report(results / "cycle", tmp_path_factory.mktemp("cycle") / "cycle.html")
 
 
 @pytest.fixture(scope="module")
-def large_record() -> xr.Dataset:
+def large_record():
     return watched_record(200, 12, 12, 1024, n_rows=8)
 
 
 @pytest.fixture(scope="module")
-def large(large_record, tmp_path_factory) -> Path:
+def large(large_record, tmp_path_factory):
     """A watched run of 200 looks at 12 layers of 12 heads, with a text of 1024 tokens."""
     out = tmp_path_factory.mktemp("large")
     return show(large_record).save(out / "large.html")
@@ -58,17 +42,15 @@ def test_the_slider_moves_attention_and_the_cursors_of_all_curves(visit, cycle, 
     page.locator('[data-figure="loss"] .chart-cursor').wait_for(state="attached")
     lines = page.locator('[data-figure="loss"] .chart-cursor')
 
-    def cursor() -> str:
+    def cursor():
         return lines.first.evaluate("line => line.outerHTML + line.parentNode.outerHTML")
 
     before = cursor()
     slide(page, 150)
     assert cursor() != before
     record = load_record(results / "cycle" / "record.zarr").isel(seed=0, time=150)
-    expect(page.locator('[data-player="readout"]')).to_have_text(
-        f"{float(record.time):.6g}", use_inner_text=True
-    )
-    rows = numbers(page, page.locator('[data-figure="attention"]'))
+    has_text(page.locator('[data-player="readout"]'), f"{float(record.time):.6g}")
+    rows = saved_rows(page, page.locator('[data-figure="attention"]'))
     saved = np.array(
         [[float(value) for value in list(row.values())[1:]] for row in rows]
     )  # query by token
@@ -116,7 +98,7 @@ def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
     plots.nth(1).locator(".chart-save-button").first.wait_for()
     record = load_record(results / "descent" / "record.zarr")
     for seed in (0, 1):
-        saved = [float(list(row.values())[-1]) for row in numbers(page, plots.nth(seed))]
+        saved = [float(list(row.values())[-1]) for row in saved_rows(page, plots.nth(seed))]
         np.testing.assert_allclose(saved, record.loss.isel(rate=0, seed=seed).values, rtol=1e-3)
     first, second = (plots.nth(place).bounding_box() for place in (0, 1))
     assert second["x"] > first["x"] + first["width"] - 1
@@ -184,16 +166,16 @@ def test_every_clock_and_every_run_can_be_played_to_its_own_end(visit, tmp_path)
     record.time.attrs["units"] = "updates"
     page = visit(show(record).save(tmp_path / "page.html"))
     now, record_list = page.locator("[data-player=readout]"), page.locator(".view select").first
-    expect(now).to_have_text("10000", use_inner_text=True)
+    has_text(now, "10000")
     record_list.select_option(label="record, by flow time")
-    expect(now).to_have_text("2000", use_inner_text=True)
+    has_text(now, "2000")
     record_list.select_option(index=2)
-    expect(now).to_have_text(f"{ends[0]:g}", use_inner_text=True)
+    has_text(now, f"{ends[0]:g}")
     page.get_by_label("law").select_option(label="b")
-    expect(now).to_have_text(f"{ends[1]:g}", use_inner_text=True)
+    has_text(now, f"{ends[1]:g}")
     page.locator(SLIDER).press("Home")
     page.get_by_label("law").select_option(label="a")
-    expect(now).to_have_text("0", use_inner_text=True)  # where it was
+    has_text(now, "0")  # where it was
 
 
 def test_a_large_watched_run_is_small_and_opens_within_two_seconds(visit, large):
@@ -268,7 +250,7 @@ def test_a_text_of_1024_tokens_shows_its_attention_without_freezing(visit, large
         page,
         "document.querySelector('.plot-text .chart-readout').textContent.includes('token 1023 “word1023” attends')",
     )
-    rows = numbers(page, page.locator(".plot-text"))
+    rows = saved_rows(page, page.locator(".plot-text"))
     truth = large_record.attention_map.values[-1, 0, 0, 0, -1].astype(float)
     np.testing.assert_allclose(
         [float(row["attention"]) for row in rows], truth, atol=4e-3
@@ -290,9 +272,7 @@ def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
             loss.backward()
             optimiser.step()
     page = visit(tmp_path / "run" / "report.html")
-    expect(page.locator(".asked")).to_contain_text(
-        "5 observations from step 0 to 4", use_inner_text=True
-    )
+    contains_text(page.locator(".asked"), "5 observations from step 0 to 4")
     names = page.locator(".plot[data-figure]").evaluate_all(
         "plots => plots.map(plot => plot.dataset.figure)"
     )

@@ -138,7 +138,7 @@ def test_leftovers_and_other_peoples_folders_are_passed_over(results, tmp_path):
     assert write_page(tmp_path) == tmp_path / "report.html"
 
 
-def flipped(path: Path) -> None:
+def flipped(path):
     content = path.read_text()
     path.write_text(content.replace('"measured": 1', '"measured": 0', 1))
     assert path.read_text() != content
@@ -173,7 +173,7 @@ def test_claims_that_are_not_what_was_written_are_not_shown_and_the_page_and_the
         )
     harmed, sentence = HARMS[harm]
     harmed(tmp_path / "harmed")
-    told: list[str] = []
+    told = []
     page = write_report(tmp_path, tmp_path / "report.html", told.append).read_text("utf-8")
     assert "growth, whole" in page
     assert "growth, harmed" not in page

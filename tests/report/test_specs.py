@@ -23,7 +23,7 @@ from tests.report.watched_records import watched_record
 
 
 @pytest.fixture(scope="module")
-def record() -> xr.Dataset:
+def record():
     """Two rates, three seeds, five moments, two classes, seven tokens."""
     rng = np.random.default_rng(1)
     attention = rng.dirichlet(np.ones(7), (2, 3, 5, 2))
@@ -290,17 +290,6 @@ def test_a_title_keeps_the_letters_of_formulas(told, title):
         )
     )
     assert figure["title"] == title
-
-
-def test_attention_of_queries_on_tokens_is_a_map_and_that_of_classes_bars():
-    shares = np.full((3, 2, 2), 0.5)
-    axes = {"attention": ("time", "query", "token"), "class_attention": ("time", "class", "token")}
-    record = xr.Dataset({name: (one, shares) for name, one in axes.items()})
-    found = figures(record.assign_coords(time=[0, 1, 2]))
-    assert {figure["name"]: figure["kind"] for figure in found} == {
-        "attention": "heat",
-        "class_attention": "bars",
-    }
 
 
 def test_samples_whose_times_are_not_known_are_numbered_apart_from_those_whose_are():

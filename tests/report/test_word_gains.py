@@ -8,7 +8,7 @@ import pytest
 from saccade.records.schema import make_record
 from saccade.report.notebook import show
 from saccade.report.specs import figures
-from tests.browser import expect
+from tests.browser import expect, has_text
 
 WORDS = [f"word{place}" for place in range(11)]
 QUERIES = WORDS[:3]
@@ -68,9 +68,7 @@ def test_a_word_that_had_no_attention_has_no_gain_and_one_moment_shows_none(reco
 
 def test_the_page_says_in_sentences_what_it_shows_and_shows_it_once(visit, record, tmp_path):
     page = visit(show(record).save(tmp_path / "page.html"))
-    expect(page.locator(".asked")).to_have_text(
-        "a-text-windows: training on all windows.", use_inner_text=True
-    )
+    has_text(page.locator(".asked"), "a-text-windows: training on all windows.")
     page.locator('[data-figure="loss"] .chart-save-button').first.wait_for()
     titles = page.locator(".chart-title").all_inner_texts()
     assert titles[0] == "Which words gain attention"

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import saccade
+
 N_VOCAB, WIDTH, HEADS, LENGTH, BATCH = 53, 24, 4, 11, 3
 
 
@@ -26,6 +28,18 @@ class Case(NamedTuple):
     reference: Callable[[], list[Tensor]]
 
 
+def watched(model: nn.Module, probe: Any, **settings: Any) -> Any:
+    """The record of one look at a model."""
+    with saccade.watch(model, probe, **settings) as recorder:
+        recorder.look(0)
+    return recorder.record
+
+
+def watching(**settings: Any) -> Any:
+    """A recorder of the smallest model there is."""
+    return saccade.watch(HandWritten("fused"), ids(), **settings)
+
+
 def ids() -> Tensor:
     return torch.randint(0, N_VOCAB, (BATCH, LENGTH), generator=torch.Generator().manual_seed(5))
 
@@ -37,6 +51,18 @@ def padding(side: str) -> Tensor:
         if n_missing:
             mask[row, slice(-n_missing, None) if side == "right" else slice(n_missing)] = 0
     return mask
+
+
+class Heads(nn.Module):
+    """Embeddings, cut into heads: what queries, keys and values are in models of a few lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(N_VOCAB, WIDTH)
+
+    def heads(self, tokens: Tensor) -> Tensor:
+        """(sequence, head, token, width)"""
+        return self.embedding(tokens).unflatten(-1, (HEADS, -1)).transpose(1, 2)
 
 
 # Transformers

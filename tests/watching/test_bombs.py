@@ -37,7 +37,7 @@ class Allocates:
         return bytearray, (LARGE,)
 
 
-def packed(path: Path) -> None:
+def packed(path):
     """A file of PyTorch whose numbers are zeros, packed."""
     plain = io.BytesIO()
     torch.save({"w": torch.zeros(7)}, plain)
@@ -57,7 +57,7 @@ def packed(path: Path) -> None:
                 )
 
 
-def many_tensors(path: Path) -> None:
+def many_tensors(path):
     """Nothing but names."""
     listed = {
         f"{i:x}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(400_000)
@@ -86,10 +86,10 @@ class Encoded:
         return codecs.encode, self.arguments
 
 
-def archive_of(*pickles: tuple[str, bytes]):
+def archive_of(*pickles):
     """A file of PyTorch with these members in its archive, packed."""
 
-    def make(path: Path) -> None:
+    def make(path):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of two members with one name
             for name, content in (
@@ -102,7 +102,7 @@ def archive_of(*pickles: tuple[str, bytes]):
     return make
 
 
-def in_its_fifth_pickle(path: Path) -> None:
+def in_its_fifth_pickle(path):
     """A file of PyTorch before 1.6."""
     old = io.BytesIO()
     torch.save({"w": torch.zeros(7)}, old, _use_new_zipfile_serialization=False)
@@ -136,7 +136,7 @@ CONFIGS = ({"n_layer": 10**7}, {"n_layer": 5000}, {"n_embd": 2 * 10**5})
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> tuple[dict[str, str], int]:
+def found(tmp_path_factory):
     """What is said about each bomb, all of them opened in one process, and its largest memory."""
     folder = tmp_path_factory.mktemp("bombs")
     codes = {}
@@ -155,7 +155,7 @@ def found(tmp_path_factory) -> tuple[dict[str, str], int]:
     return dict(zip(codes, said, strict=True)), peak
 
 
-def with_config(folder: Path, settings: dict[str, int]) -> None:
+def with_config(folder, settings):
     zoo.transformers_case("gpt2", "sdpa", None).model.save_pretrained(folder / "step-1")
     config = folder / "step-1" / "config.json"
     stored = json.loads(config.read_text())
@@ -163,16 +163,14 @@ def with_config(folder: Path, settings: dict[str, int]) -> None:
     config.write_text(json.dumps(stored | settings))
 
 
-def watched_run(folder: Path) -> Path:
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder
-    ) as recorder:
+def watched_run(folder):
+    with zoo.watching(every=1, budget=None, out=folder) as recorder:
         for step in range(2):
             recorder.step(step)
     return folder
 
 
-def replaced(run: Path, step: int, write) -> None:
+def replaced(run, step, write):
     """Another observation in the place of one, with checksums that are right."""
     folder = run / "observations"
     (old,) = folder.glob(f"{step:012d}.*.npz")
@@ -190,7 +188,7 @@ def replaced(run: Path, step: int, write) -> None:
     write_sealed(folder / "about.json", about | {"observations": listed})
 
 
-def head(*shape: int) -> bytes:
+def head(*shape):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -198,7 +196,7 @@ def head(*shape: int) -> bytes:
     return header.getvalue()
 
 
-def expands(run: Path) -> None:
+def expands(run):
     replaced(
         run,
         1,
@@ -206,13 +204,13 @@ def expands(run: Path) -> None:
     )
 
 
-def large_together(run: Path) -> None:
+def large_together(run):
     """A column and a row: a record has room for the rectangle of both."""
     replaced(run, 0, lambda archive: write_zeros(archive, "entropy.npy", head(30_000, 1), 120_000))
     replaced(run, 1, lambda archive: write_zeros(archive, "entropy.npy", head(1, 30_000), 120_000))
 
 
-def claims(run: Path) -> None:
+def claims(run):
     replaced(run, 1, lambda archive: archive.writestr("entropy.npy", head(10**14) + bytes(400)))
 
 

@@ -12,7 +12,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from saccade.watching.attention_statistics import ProbeTokens  # noqa: E402
 from saccade.watching.layout import Layout  # noqa: E402
 from saccade.watching.look import look  # noqa: E402
 from saccade.watching.probe import SECOND, LayerTokens, Probe, _meaning  # noqa: E402
@@ -59,10 +58,6 @@ for causal in (False, True):
         )
 
 
-def test_at_least_forty_combinations_are_compared():
-    assert len(CASES) >= 40
-
-
 @pytest.mark.filterwarnings("ignore:flex_attention called without", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_statistics_equal_those_of_eager_float64_attention(name):
@@ -76,7 +71,7 @@ def test_statistics_equal_those_of_eager_float64_attention(name):
             )
 
 
-def compared(case: zoo.Case) -> tuple[list, list]:
+def compared(case):
     probe = Probe(case.probe)
     counted = TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.all_ids())
     tokens = LayerTokens(case.model, probe, counted)
@@ -95,7 +90,7 @@ def compared(case: zoo.Case) -> tuple[list, list]:
     return found.statistics, expected
 
 
-def known_of(case: zoo.Case, tokens: LayerTokens, n_maps: int) -> list[tuple]:
+def known_of(case, tokens, n_maps):
     """What is known of the keys of each map: in T5 two layers of the encoder, then own and cross
     attention in turn.
     """
@@ -108,13 +103,13 @@ def known_of(case: zoo.Case, tokens: LayerTokens, n_maps: int) -> list[tuple]:
     ] * 2
 
 
-def known_arrays(tokens: ProbeTokens) -> tuple:
+def known_arrays(tokens):
     return *(
         part.numpy() for part in (tokens.is_token, tokens.document_start, tokens.decile)
     ), informative(tokens)
 
 
-def informative(tokens: ProbeTokens) -> np.ndarray:
+def informative(tokens):
     """Any values from 0 to 1, a quarter of them unknown: the probe is too short to tell its own."""
     n_batch, n_positions = tokens.is_token.shape
     drawn = np.random.default_rng(2).random((n_batch, n_positions, n_positions))

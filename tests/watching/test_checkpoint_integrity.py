@@ -19,7 +19,7 @@ from saccade.watching.checkpoints.integrity import (  # noqa: E402
 N_WEIGHTS = 7919
 
 
-def run(points: dict[int, torch.Tensor]):
+def run(points):
     """Fingerprints by step of checkpoints with two tensors each."""
     return {
         step: fingerprint({"a.weight": point[: 97 * 53].reshape(97, 53), "b": point[97 * 53 :]})
@@ -27,7 +27,7 @@ def run(points: dict[int, torch.Tensor]):
     }
 
 
-def straight(steps, rng, noise: float = 0.0) -> dict[int, torch.Tensor]:
+def straight(steps, rng, noise=0.0):
     """Weights on a straight line, with independent scatter around it."""
     start, direction = torch.as_tensor(rng.normal(size=(2, N_WEIGHTS)))
     return {
@@ -36,12 +36,12 @@ def straight(steps, rng, noise: float = 0.0) -> dict[int, torch.Tensor]:
     }
 
 
-def walk(steps, rng) -> dict[int, torch.Tensor]:
+def walk(steps, rng):
     points = rng.normal(size=(len(steps), N_WEIGHTS)).cumsum(axis=0)
     return {step: torch.as_tensor(point) for step, point in zip(steps, points, strict=True)}
 
 
-def kinds(points: dict[int, torch.Tensor]) -> list[tuple[str, list[int]]]:
+def kinds(points):
     return [(finding.kind, finding.steps) for finding in weight_findings(run(points))[0]]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,7 +249,7 @@ def test_a_hub_that_cannot_be_reached_is_said_in_one_sentence(monkeypatch):
     assert len(calls) == 1
 
 
-def _answer(status: int):
+def _answer(status):
     from types import SimpleNamespace
 
     return SimpleNamespace(status_code=status, headers={}, request=None)
@@ -260,7 +259,7 @@ def _answer(status: int):
 # ----------------------------------------------------------------------------------------------------------------
 
 
-def with_tokenizer(folder: Path) -> None:
+def with_tokenizer(folder):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = ["[UNK]", "the", "of", "and", "to", "eyes", "words", "line", "text", "read", "look"]

@@ -109,7 +109,7 @@ def test_a_configuration_with_a_value_that_is_none_is_a_sentence(tmp_path, told)
 
 
 def test_damaged_checkpoints_are_left_out_with_a_sentence_and_the_others_kept(folder):
-    def cut(file: Path, n: int) -> None:
+    def cut(file, n):
         file.write_bytes(file.read_bytes()[:n])
 
     cut(folder / "checkpoint-3/model.safetensors", 1000)

@@ -6,8 +6,6 @@ nothing between two observations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -21,7 +19,7 @@ RATE, STILL, APART = 2e-3, 260, 4  # steps between exact maps, twice as many bet
 ONE_LOOK = 0.2  # doublings from one observation to the next
 
 
-def trained(example, n_steps: int, rate: Callable[[int], float]):  # noqa: F811
+def trained(example, n_steps, rate):  # noqa: F811
     """The record, and total variation (step, layer, head) between the exact maps of every eighth
     step and of half of it.
     """

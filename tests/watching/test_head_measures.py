@@ -22,7 +22,7 @@ from saccade.watching.probe import Probe, RepeatedProbe  # noqa: E402
 from tests.watching import model_zoo as zoo  # noqa: E402
 
 
-def entropy(logits: np.ndarray) -> float:
+def entropy(logits):
     law = np.exp(logits - logits.max())
     law /= law.sum()
     return float(-(law * np.log(np.maximum(law, 1e-300))).sum())
@@ -35,7 +35,7 @@ def test_no_logits_of_a_spread_have_less_entropy_than_the_bound_and_some_have_as
     rng = np.random.default_rng(n)
     bound = float(entropy_bound(torch.tensor(spread, dtype=torch.float64), torch.tensor(n)))
 
-    def on_sphere(free: np.ndarray) -> np.ndarray:
+    def on_sphere(free):
         centred = free - free.mean()
         return spread * centred / np.linalg.norm(centred)
 
@@ -59,7 +59,7 @@ def test_the_bound_is_the_log_of_the_keys_where_logits_are_alike_and_0_for_one_k
 class Fused(nn.Module):
     """One layer of attention with logits that are known, through the fused kernel or by hand."""
 
-    def __init__(self, by_hand: bool) -> None:
+    def __init__(self, by_hand):
         super().__init__()
         self.embedding, self.by_hand = nn.Embedding(zoo.N_VOCAB, 8), by_hand
         self.query, self.key = nn.Linear(8, 8), nn.Linear(8, 8)
@@ -88,24 +88,21 @@ def test_the_largest_logit_is_that_of_keys_a_query_may_see(by_hand):
         model.key.weight.copy_(
             torch.eye(8).roll(1, dims=1) * torch.tensor([[1.0], [0.0]] * 4)
         )  # from odd to even components
-    with saccade.watch(model, probe) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, probe)
     logits = model.logits(probe)[0].detach()
     seen = logits.masked_fill(torch.ones(logits.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
     assert bool((seen.amax(dim=(0, 2, 3)) < logits.amax(dim=(0, 2, 3))).all())  # the mask matters
-    np.testing.assert_allclose(
-        recorder.record.largest_logit[0, 0], seen.amax(dim=(0, 2, 3)), rtol=1e-5
-    )
-    slack = recorder.record.entropy - recorder.record.entropy_bound
-    np.testing.assert_allclose(recorder.record.entropy_slack, slack, atol=1e-6)
-    assert float(recorder.record.entropy_slack.min()) > 0
+    np.testing.assert_allclose(record.largest_logit[0, 0], seen.amax(dim=(0, 2, 3)), rtol=1e-5)
+    slack = record.entropy - record.entropy_bound
+    np.testing.assert_allclose(record.entropy_slack, slack, atol=1e-6)
+    assert float(record.entropy_slack.min()) > 0
 
 
 def test_the_share_of_sinks_counts_heads_with_more_than_three_tenths_on_the_first_token():
     class Sinks(nn.Module):
         """Heads with so much on the first key: 0.9 and, from the second query on, little."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.embedding = nn.Embedding(zoo.N_VOCAB, 4)
 

@@ -26,7 +26,7 @@ class Windows(nn.Module):
     lie.
     """
 
-    def __init__(self, order: str, kernel: str, says_heads: bool) -> None:
+    def __init__(self, order, kernel, says_heads):
         super().__init__()
         self.order, self.kernel = order, kernel
         self.table = nn.Embedding(zoo.N_VOCAB, 24)
@@ -63,23 +63,19 @@ class Windows(nn.Module):
 def test_windows_are_not_heads(order, kernel, says_heads):
     model = Windows(order, kernel, says_heads)
     for text in (TEXT, TEXT[:1], TEXT[:, :6]):
-        with saccade.watch(model, text) as recorder:
-            recorder.observe(0)
+        record = zoo.watched(model, text)
         expected = dense_statistics(model.weights(text).numpy())
-        assert recorder.record.sizes["head"] == HEADS
+        assert record.sizes["head"] == HEADS
         for name in ("entropy", "top_mass", "effective_keys", "relative_entropy"):
-            np.testing.assert_allclose(
-                recorder.record[name][0, 0], expected[name], atol=1e-5, err_msg=name
-            )
+            np.testing.assert_allclose(record[name][0, 0], expected[name], atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("kernel", ["fused", "by hand"])
 def test_windows_and_heads_folded_into_one_axis_are_told_apart_by_what_the_module_says_or_refused(
     kernel,
 ):
-    with saccade.watch(Windows("folded", kernel, True), TEXT) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == HEADS
+    record = zoo.watched(Windows("folded", kernel, True), TEXT)
+    assert record.sizes["head"] == HEADS
     with pytest.raises(UnfaithfulError, match="changes with the length of sequences"):
         saccade.watch(Windows("folded", kernel, False), TEXT).__enter__()
 
@@ -92,9 +88,8 @@ def test_where_heads_cannot_be_told_from_windows_the_message_says_what_to_give()
     pictures = torch.randn(2, 15, 24, generator=torch.Generator().manual_seed(1))
     with pytest.raises(UnfaithfulError, match="give its module an attribute `num_heads`"):
         saccade.watch(OfPictures("windows, heads", "fused", False), pictures).__enter__()
-    with saccade.watch(OfPictures("heads, windows", "fused", True), pictures) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == HEADS
+    record = zoo.watched(OfPictures("heads, windows", "fused", True), pictures)
+    assert record.sizes["head"] == HEADS
     as_many_windows = pictures[:, : HEADS * WINDOW]
     with pytest.raises(UnfaithfulError, match="give a probe of another size"):
         saccade.watch(OfPictures("heads, windows", "fused", True), as_many_windows).__enter__()
@@ -103,7 +98,7 @@ def test_where_heads_cannot_be_told_from_windows_the_message_says_what_to_give()
 class OneByOne(nn.Module):
     """One sequence after the other: calls have axes (head, token, width), and no axis of sequences."""
 
-    def __init__(self, kernel: str, says_heads: bool, loop: bool) -> None:
+    def __init__(self, kernel, says_heads, loop):
         super().__init__()
         self.table, self.kernel, self.loop = nn.Embedding(zoo.N_VOCAB, 24), kernel, loop
         if says_heads:
@@ -129,9 +124,8 @@ def test_in_a_loop_over_sequences_heads_are_not_taken_for_sequences(kernel, says
     found = {}
     for loop in (True, False):
         torch.manual_seed(0)
-        with saccade.watch(OneByOne(kernel, says_heads, loop), TEXT) as recorder:
-            recorder.observe(0)
-        found[loop] = recorder.record.entropy[0]
+        record = zoo.watched(OneByOne(kernel, says_heads, loop), TEXT)
+        found[loop] = record.entropy[0]
     assert found[True].sizes["head"] == found[False].sizes["head"] == HEADS
     np.testing.assert_allclose(found[True].mean("layer"), found[False].mean("layer"), atol=1e-6)
 
@@ -139,7 +133,7 @@ def test_in_a_loop_over_sequences_heads_are_not_taken_for_sequences(kernel, says
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_heads_in_a_loop_over_heads_are_single(heads):
     class HeadByHead(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table, self.num_heads = nn.Embedding(zoo.N_VOCAB, 24), heads
 
@@ -150,17 +144,16 @@ def test_heads_in_a_loop_over_heads_are_single(heads):
             )
 
     four = TEXT[[0, 1, 0, 1]]  # as many sequences as there may be heads
-    with saccade.watch(HeadByHead(), four) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == 1
-    assert recorder.record.sizes["layer"] == heads
+    record = zoo.watched(HeadByHead(), four)
+    assert record.sizes["head"] == 1
+    assert record.sizes["layer"] == heads
 
 
 def test_grouped_keys_in_five_axes_are_heads():
     class Grouped(nn.Module):
         """Two keys, each for two query heads: (sequence, key head, group, token, width)."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table = nn.Embedding(zoo.N_VOCAB, 24)
 
@@ -172,12 +165,11 @@ def test_grouped_keys_in_five_axes_are_heads():
             return torch.einsum("bkgts,bksd->bkgtd", weights, k)
 
     model = Grouped()
-    with saccade.watch(model, TEXT) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, TEXT)
     x = model.table(TEXT).detach().double()
     q, k = (
         x.unflatten(-1, (4, 6)).transpose(1, 2),
         x[..., :12].unflatten(-1, (2, 6)).transpose(1, 2).repeat_interleave(2, 1),
     )
     expected = dense_statistics(torch.softmax(q @ k.mT, -1).numpy())
-    np.testing.assert_allclose(recorder.record.entropy[0, 0], expected["entropy"], atol=1e-5)
+    np.testing.assert_allclose(record.entropy[0, 0], expected["entropy"], atol=1e-5)

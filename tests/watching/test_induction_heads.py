@@ -32,7 +32,7 @@ def example():
     return module
 
 
-def maps(model, heads: int, tokens: np.ndarray) -> np.ndarray:
+def maps(model, heads, tokens):
     """Attention (layer, sequence, head, query, key) from the model's weights, in NumPy."""
     weights = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
     x = weights["embedding.weight"][tokens] + weights["position.weight"][: tokens.shape[1]]
@@ -56,9 +56,7 @@ def maps(model, heads: int, tokens: np.ndarray) -> np.ndarray:
     return np.stack(found)
 
 
-def previous_and_induction(
-    attention: np.ndarray, repeated: np.ndarray, tokens: np.ndarray
-) -> np.ndarray:
+def previous_and_induction(attention, repeated, tokens):
     """(place, layer, head) beyond what uniform attention would give: previous token in the one,
     induction in the other maps, which are of these tokens.
     """

@@ -86,8 +86,7 @@ def test_padded_queries_of_a_decoder_cut_out_of_an_encoder_decoder_do_not_count(
         transformers.BartConfig(**TINY, **HEADS, attn_implementation="sdpa")
     ).eval()
     mask = zoo.padding(side)
-    with saccade.watch(model, {"input_ids": zoo.ids(), "attention_mask": mask}) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, {"input_ids": zoo.ids(), "attention_mask": mask})
     model.set_attn_implementation("eager")
     with torch.no_grad():
         maps = model.double()(
@@ -97,13 +96,13 @@ def test_padded_queries_of_a_decoder_cut_out_of_an_encoder_decoder_do_not_count(
     for layer, weights in enumerate(maps):
         expected = dense_statistics(weights.numpy(), mask.bool().numpy(), start.numpy())
         for name in ("entropy", "top_mass", "sink_mass"):
-            np.testing.assert_allclose(recorder.record[name][0, layer], expected[name], atol=1e-5)
+            np.testing.assert_allclose(record[name][0, layer], expected[name], atol=1e-5)
 
 
 class TwoTexts(nn.Module):
     """An encoder and a decoder under names of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.table = nn.Embedding(zoo.N_VOCAB, 8)
         self.enc, self.dec, self.mix = (nn.Linear(8, 8) for _ in range(3))
@@ -124,12 +123,11 @@ class TwoTexts(nn.Module):
 def test_of_two_texts_each_layer_has_its_own_by_length_or_by_what_a_shorter_second_one_changes():
     texts = zoo.ids().clamp_min(2), zoo.ids().clamp_min(2)[:, :7]
     for second in (texts[1], texts[0].flip(1)):
-        with saccade.watch(TwoTexts(), (texts[0], second)) as recorder:
-            recorder.observe(0)
-        self_mass = recorder.record.self_mass.isel(time=0).values
+        record = zoo.watched(TwoTexts(), (texts[0], second))
+        self_mass = record.self_mass.isel(time=0).values
         assert np.isfinite(self_mass[:2]).all()
         assert np.isnan(self_mass[2]).all()  # across
-        assert np.isfinite(recorder.record.sink_mass.values).all()
+        assert np.isfinite(record.sink_mass.values).all()
 
 
 def test_numbers_of_a_layer_in_which_padding_cannot_be_told_are_left_out_with_a_warning():
@@ -141,17 +139,14 @@ def test_numbers_of_a_layer_in_which_padding_cannot_be_told_are_left_out_with_a_
             assert src.shape == tgt.shape, "texts of one length only"
             return super().forward(src.clamp_min(0), tgt)
 
-    with (
-        pytest.warns(UserWarning, match="padding cannot be distinguished"),
-        saccade.watch(Clamped(), (padded, texts[1])) as recorder,
-    ):
-        recorder.observe(0)
-    assert "entropy" not in recorder.record
+    with pytest.warns(UserWarning, match="padding cannot be distinguished"):
+        record = zoo.watched(Clamped(), (padded, texts[1]))
+    assert "entropy" not in record
 
 
 def test_a_mask_of_whole_numbers_before_the_text_is_not_taken_for_it():
     class MaskFirst(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.inner = TwoTexts()
 
@@ -168,10 +163,9 @@ def test_a_mask_of_whole_numbers_before_the_text_is_not_taken_for_it():
 
 def test_a_label_names_a_run_on_pages_and_a_run_is_loaded_by_its_folder(tmp_path):
     for seed in (1, 2):
-        with saccade.watch(
+        zoo.watched(
             zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / f"run-{seed}", label=f"seed {seed}"
-        ) as recorder:
-            recorder.observe(0)
+        )
     found = results_of([tmp_path / "run-1", tmp_path / "run-2"])
     assert [result.name for result in found] == ["seed 1", "seed 2"]
     assert saccade.load_record(tmp_path / "run-1").equals(
@@ -184,7 +178,7 @@ def test_layers_with_different_numbers_of_heads_share_one_axis(tmp_path):
     class Uneven(nn.Module):
         """Two heads over the tokens; then three over one more position, of which nothing is known."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table = nn.Embedding(zoo.N_VOCAB, 12)
 
@@ -195,8 +189,7 @@ def test_layers_with_different_numbers_of_heads_share_one_axis(tmp_path):
                 made = F.scaled_dot_product_attention(q, q, q, is_causal=True)
             return made
 
-    with saccade.watch(Uneven(), zoo.ids(), out=tmp_path / "run") as recorder:
-        recorder.observe(0)
+    zoo.watched(Uneven(), zoo.ids(), out=tmp_path / "run")
     record = saccade.load_record(tmp_path / "run")
     assert record.sizes["head"] == 3
     assert np.isfinite(record.entropy.values[0]).sum(axis=-1).tolist() == [2, 3]

@@ -4,15 +4,12 @@ each query and key.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-import saccade  # noqa: E402
 from saccade.watching import free_memory  # noqa: E402
 from saccade.watching.attention_call import BYTES_PER_BLOCK  # noqa: E402
 from tests.watching import model_zoo as zoo  # noqa: E402
@@ -25,7 +22,7 @@ class Largest(TorchDispatchMode):
 
     n_bytes = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         for part in out if isinstance(out, tuple | list) else [out]:
             if isinstance(part, torch.Tensor):
@@ -33,11 +30,11 @@ class Largest(TorchDispatchMode):
         return out
 
 
-def largest_of_a_look(length: int) -> int:
+def largest_of_a_look(length):
     tokens = torch.arange(2 * length).reshape(2, length) % zoo.N_VOCAB
     model = zoo.HandWritten("fused")
-    with Largest() as largest, saccade.watch(model, tokens, budget=None) as recorder:
-        recorder.observe(0)
+    with Largest() as largest:
+        zoo.watched(model, tokens, budget=None)
     return largest.n_bytes
 
 
@@ -52,7 +49,7 @@ def test_no_tensor_of_a_look_is_larger_than_a_block_or_a_byte_for_each_query_and
 
 
 def test_free_memory_is_handed_back_where_the_system_allows_it_and_a_look_is_large(monkeypatch):
-    asked: list[int] = []
+    asked = []
     monkeypatch.setattr(free_memory, "_trim", lambda: asked.append)
     length = 1021
     assert N_HEADS * 2 * 4 * length**2 > BYTES_PER_BLOCK
@@ -65,7 +62,7 @@ def test_free_memory_is_handed_back_where_the_system_allows_it_and_a_look_is_lar
 def test_a_small_look_does_not_ask_for_it_since_that_takes_longer_than_what_is_measured(
     monkeypatch,
 ):
-    asked: list[int] = []
+    asked = []
     monkeypatch.setattr(free_memory, "_trim", lambda: asked.append)
     largest_of_a_look(31)
     assert not asked

@@ -38,7 +38,7 @@ def state(model):
 class Remembering(nn.Module):
     """Counts its passes, keeps what it saw in every way there is, and swaps a part of itself."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body, self.part = zoo.HandWritten("fused"), nn.Linear(2, 2)
         self.passes, self.memory, self.seen, self.recent = (
@@ -114,8 +114,7 @@ def test_a_model_whose_capacity_a_pass_in_evaluation_changes_trains_as_unwatched
         torch.manual_seed(0)
         model = Capacity("fused").train()
         if watched:
-            with saccade.watch(model, zoo.ids()) as recorder:
-                recorder.observe(0)
+            zoo.watched(model, zoo.ids())
         torch.manual_seed(1)
         return model(zoo.ids()).square().mean().item()
 
@@ -130,11 +129,10 @@ def test_big_bird_pegasus_keeps_its_sparse_attention():
     )  # fmt: skip
     model = transformers.BigBirdPegasusForConditionalGeneration(config).train()
     before, kinds = state(model), [type(module) for module in model.modules()]
-    with saccade.watch(
+    record = zoo.watched(
         model, {"input_ids": zoo.ids(), "decoder_input_ids": zoo.ids()[:, :5]}
-    ) as recorder:
-        recorder.observe(0)  # too short for blocks: the pass swaps modules
-    assert recorder.record.sizes["layer"] == 3
+    )  # too short for blocks: the pass swaps modules
+    assert record.sizes["layer"] == 3
     assert [type(module) for module in model.modules()] == kinds
     assert state(model) == before
 
@@ -167,7 +165,7 @@ class Recurrent(nn.Module):
     remembers.
     """
 
-    def __init__(self, kept=lambda memory: memory) -> None:
+    def __init__(self, kept=lambda memory: memory):
         super().__init__()
         torch.manual_seed(0)
         self.table = nn.Embedding(zoo.N_VOCAB, 8)

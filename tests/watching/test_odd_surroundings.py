@@ -25,9 +25,7 @@ from tests.watching import model_zoo as zoo  # noqa: E402
 def test_a_script_that_changes_its_folder_while_it_trains_leaves_one_run(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out="run"
-    ) as recorder:
+    with zoo.watching(every=1, budget=None, out="run") as recorder:
         for step in range(4):
             recorder.step(step)
             os.chdir(tmp_path / "elsewhere")
@@ -39,15 +37,15 @@ def test_a_script_that_changes_its_folder_while_it_trains_leaves_one_run(tmp_pat
 class Growing(nn.Module):
     """A stack of attention that a script may make longer, and lay aside in part."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
         self.layers = nn.ModuleDict({"first": self.layer(), "second": self.layer()})
 
-    def layer(self) -> nn.Module:
+    def layer(self):
         return nn.MultiheadAttention(zoo.WIDTH, zoo.HEADS, batch_first=True)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         x = self.embedding(tokens)
         for layer in self.layers.values():
             x = x + layer(x, x, x)[0]
@@ -90,11 +88,10 @@ def test_a_default_device_of_the_users_is_not_that_of_what_watching_computes():
     for device in (None, "meta"):  # stands for an accelerator: what lands there is lost
         torch.set_default_device(device)
         try:
-            with saccade.watch(model, probe, budget=None, documents=documents) as recorder:
-                recorder.look(0)
+            record = zoo.watched(model, probe, budget=None, documents=documents)
         finally:
             torch.set_default_device(None)
-        records.append(recorder.record)
+        records.append(record)
     for name in records[0].data_vars:
         if name != "look_seconds":
             np.testing.assert_array_equal(
@@ -106,11 +103,11 @@ def test_a_probe_without_numbers_and_a_folder_that_cannot_be_named_are_refused_i
     with pytest.raises(InputError, match="`meta`"):
         saccade.watch(zoo.HandWritten("fused"), zoo.ids().to("meta"))
     with pytest.raises(InputError, match="`out` must be"):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out="run\0")
+        zoo.watching(out="run\0")
 
 
 def test_a_step_beyond_all_training_costs_no_record(tmp_path):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
+    with zoo.watching(out=tmp_path / "run") as recorder:
         recorder.step(0, 1.0)
         with pytest.warns(UserWarning, match="`step` must be"):
             recorder.step(10**30, 1.0)
@@ -154,7 +151,7 @@ def test_neither_are_documents_nor_what_drives_attention_read_again_from_what_wa
 def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhile_is_alive(
     tmp_path,
 ):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
+    with zoo.watching(out=tmp_path / "run") as recorder:
         recorder.step(0)
         child = sleeping_copy()  # as workers of a loader are made
     try:
@@ -168,7 +165,7 @@ def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhil
         os.waitpid(child, 0)
 
 
-def sleeping_copy() -> int:
+def sleeping_copy():
     """A forked process that does nothing, and nothing of ours after a signal."""
     child = os.fork()
     if child == 0:
@@ -182,14 +179,14 @@ def sleeping_copy() -> int:
 class UnknownNames(nn.Module):
     """Attention whose matrices have names that nobody knows."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding, self.mixer = (
             nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
             nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH),
         )
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         mixed = (
             self.mixer(self.embedding(tokens))
             .unflatten(-1, (3, zoo.HEADS, -1))

@@ -27,7 +27,7 @@ class Eighths(torch.Tensor):
     def __new__(cls, whole, tells):
         return torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=torch.float32)
 
-    def __init__(self, whole, tells) -> None:
+    def __init__(self, whole, tells):
         self.whole, self.tells = whole, tells
 
     def dequantize(self):

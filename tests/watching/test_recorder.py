@@ -29,7 +29,7 @@ class Small(nn.Module):
     would disturb.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body = zoo.HandWritten("fused")
         self.norm = nn.BatchNorm1d(zoo.WIDTH)
@@ -37,15 +37,13 @@ class Small(nn.Module):
         self.head = nn.Linear(zoo.WIDTH, zoo.N_VOCAB)
         self.register_buffer("n_passes", torch.zeros(()))
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         self.n_passes += 1
         x = self.norm(self.dropout(self.body(tokens)).flatten(0, 1)).unflatten(0, tokens.shape)
         return self.head(x)
 
 
-def trained(
-    watched: bool, steps: int = 9, wrap=lambda model: model
-) -> tuple[list[float], nn.Module]:
+def trained(watched, steps=9, wrap=lambda model: model):
     """Losses of a short run whose batches come from all three global generators."""
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
@@ -111,37 +109,23 @@ def test_a_wrapped_model_is_watched_through_its_original(wrap):
 def test_a_compiled_part_inside_a_model_is_seen():
     model = zoo.HandWritten("fused")
     model.blocks[1] = torch.compile(model.blocks[1], backend="eager")
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["layer"] == 2
-
-
-def test_narrow_types_and_autocast_are_watched():
-    model = zoo.HandWritten("fused").to(torch.bfloat16)
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.check.worst < 1e-3
-    with (
-        torch.autocast("cpu", dtype=torch.bfloat16),
-        saccade.watch(zoo.HandWritten("by_hand"), zoo.ids()) as recorder,
-    ):
-        recorder.observe(0)
-        assert torch.is_autocast_enabled("cpu")
+    record = zoo.watched(model, zoo.ids())
+    assert record.sizes["layer"] == 2
 
 
 class NoAttention(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer = nn.Linear(3, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return torch.softmax(self.layer(x), dim=-1)
 
 
 class OwnSoftmax(nn.Module):
     """Attention by exponentials and a division: nothing that can be recognised."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         scores = torch.exp(x @ x.mT)
         return scores / scores.sum(-1, keepdim=True) @ x
 
@@ -178,7 +162,7 @@ def test_wrong_weights_are_refused(monkeypatch):
     monkeypatch.setattr(kernels, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
     with (
         pytest.raises(UnfaithfulError, match="differs from what the model computes"),
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids()),
+        zoo.watching(),
     ):
         pass
 
@@ -241,9 +225,7 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
 
     monkeypatch.setattr("saccade.watching.budget.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(module, "look", slow)
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=1, budget=0.1, weights=False
-    ) as recorder:
+    with zoo.watching(every=1, budget=0.1, weights=False) as recorder:
         for step in range(60):
             clock[0] += 0.02
             recorder.step(step)
@@ -283,9 +265,9 @@ def test_a_budget_of_two_percent_is_kept_by_all_that_watching_costs(monkeypatch)
 def test_numbers_are_forwarded_by_measure_and_layer(tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 
-    seen: list[tuple[int, dict[str, float]]] = []
-    each: list[dict[str, float]] = []
-    logged: list[tuple[str, object]] = []
+    seen = []
+    each = []
+    logged = []
 
     class Run:  # as Weights & Biases has it: `step` belongs to the loop that logs by itself
         def define_metric(self, name, **settings):
@@ -350,34 +332,17 @@ def test_bad_arguments_are_named(tmp_path):
         saccade.watch("model", zoo.ids())
 
 
-def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
-    model = zoo.HandWritten("fused")
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
-    with saccade.watch(model, zoo.ids(), every=1, budget=None, out=tmp_path / "run") as recorder:
-        for step in range(4):
-            recorder.step(step)
-            optimiser.zero_grad()
-            model(zoo.ids()).square().mean().backward()
-            optimiser.step()
-    page = (tmp_path / "run" / "report.html").read_text("utf-8")
-    assert "5 observations from step 0 to 4" in page
-    assert 'id="blob-0"' in page
-    assert "Nothing collapsed." in page
-    assert not re.search(r"""(src|href)=["']http|@import|url\(http""", page)
-    assert float(recorder.record.moved.isel(time=3).max()) > 0
-
-
-class Variant(nn.Module):
+class Variant(zoo.Heads):
     """One layer of attention written in a way of its own; `way` makes what is read from scores and
     values.
     """
 
-    def __init__(self, way) -> None:
+    def __init__(self, way):
         super().__init__()
-        self.way, self.embedding = way, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH, max_norm=1.0)
+        self.way, self.embedding.max_norm = way, 1.0
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+    def forward(self, tokens):
+        heads = self.heads(tokens)
         return self.way(heads @ heads.mT, heads)
 
 
@@ -391,9 +356,8 @@ def test_axes_of_an_einsum_are_read_from_its_equation():
     found = []
     for model in (plain, turned, named, dotted):
         model.load_state_dict(plain.state_dict())
-        with saccade.watch(model, zoo.ids()) as recorder:
-            recorder.observe(0)
-        found.append(recorder.record.entropy.values)
+        record = zoo.watched(model, zoo.ids())
+        found.append(record.entropy.values)
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6)
 
@@ -403,19 +367,15 @@ def test_a_gate_is_not_attention():
     gated = Variant(
         lambda scores, v: scores.softmax(-1) @ v + 0 * (scores.softmax(-1) @ gate).sum()
     )
-    with (
-        pytest.warns(UserWarning, match="softmax over"),
-        saccade.watch(gated, zoo.ids()) as recorder,
-    ):
-        recorder.observe(0)
-    assert recorder.record.sizes["layer"] == 1
+    with pytest.warns(UserWarning, match="softmax over"):
+        record = zoo.watched(gated, zoo.ids())
+    assert record.sizes["layer"] == 1
 
 
 def test_weights_that_a_pass_renormalises_are_put_back():
     model = Variant(lambda scores, v: scores.softmax(-1) @ v)
     before = model.embedding.weight.detach().clone()
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
+    zoo.watched(model, zoo.ids())
     assert torch.equal(model.embedding.weight, before)
 
 
@@ -425,8 +385,7 @@ class WithFirstToken(zoo.HandWritten):
 
 
 def test_a_model_that_adds_a_token_keeps_its_record(tmp_path):
-    with saccade.watch(WithFirstToken("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
-        recorder.observe(0)
+    zoo.watched(WithFirstToken("fused"), zoo.ids(), out=tmp_path / "run")
     assert (
         saccade.load_record(tmp_path / "run" / "record.zarr").sizes["map_query"] == zoo.LENGTH + 1
     )
@@ -439,26 +398,28 @@ def test_weights_that_are_not_numbers_are_refused():
         pass
 
 
-def test_fused_attention_under_autocast_is_watched():
+@pytest.mark.parametrize("kernel", ["by_hand", "fused"])
+def test_attention_under_autocast_is_watched(kernel):
     with (
         torch.autocast("cpu", dtype=torch.bfloat16),
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder,
+        saccade.watch(zoo.HandWritten(kernel), zoo.ids()) as recorder,
     ):
         recorder.observe(0)
+        assert torch.is_autocast_enabled("cpu")
     assert recorder.check.worst < 1e-3
 
 
 @pytest.mark.parametrize("most", [3, 1024])
 def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path, monkeypatch):
     monkeypatch.setattr("saccade.watching.losses._MOST_UNREAD", most)
-    sent: list[str] = []
+    sent = []
     settings = {
         "every": [0, 3, 10],
         "out": tmp_path / "run",
         "weights": False,
         "forward": lambda step, values: sent.extend(values),
     }
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings) as recorder:
+    with zoo.watching(**settings) as recorder:
         loss = torch.zeros(())
         for step in range(14):
             loss.fill_(step / 7)  # in place: what is kept must not change with it
@@ -472,7 +433,7 @@ def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path,
 
 
 def test_losses_told_with_the_last_look_or_after_the_step_of_a_look_are_kept():
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=[0], weights=False) as recorder:
+    with zoo.watching(every=[0], weights=False) as recorder:
         for step in range(6):
             recorder.step(
                 step, torch.tensor(1j) if step == 1 else step / 4
@@ -493,9 +454,7 @@ def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are
         """A model's answer, with the graph that it holds."""
 
     answers = []
-    with saccade.watch(
-        zoo.HandWritten("fused"), zoo.ids(), every=[0, 10**9], weights=False
-    ) as recorder:
+    with zoo.watching(every=[0, 10**9], weights=False) as recorder:
         recorder.step(0, 1.0)
         for step in range(1, 40):
             answer = Answer()
@@ -517,7 +476,7 @@ def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are
 def test_a_process_that_does_not_look_keeps_no_losses(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+    with zoo.watching() as recorder:
         for step in range(20):
             recorder.step(step, 1.0)
     assert not recorder._losses

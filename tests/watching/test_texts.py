@@ -22,7 +22,7 @@ N_HEADS = 2
 class Padded(nn.Module):
     """Attention with a mask of tokens, under a name of its own."""
 
-    def __init__(self, is_causal: bool, written_out: bool) -> None:
+    def __init__(self, is_causal, written_out):
         super().__init__()
         torch.manual_seed(0)
         self.table, self.mixed = nn.Embedding(20, 8), nn.Linear(8, 24)
@@ -49,7 +49,7 @@ class Inside(Padded):
         return super().forward(words, words != 0)
 
 
-def seen(model: nn.Module, probe) -> dict[str, np.ndarray]:
+def seen(model, probe):
     with saccade.watch(model, probe, weights=False) as recorder:
         recorder.look(0)
     record = recorder.record
@@ -59,14 +59,14 @@ def seen(model: nn.Module, probe) -> dict[str, np.ndarray]:
     }
 
 
-def expected(model: Padded, words, kept) -> np.ndarray:
+def expected(model, words, kept):
     """Mean entropy of the queries that are tokens (head), in float64, one query at a time."""
     with torch.no_grad():
         q, k, _ = (
             part.unflatten(-1, (N_HEADS, -1)).double().numpy()
             for part in (4 * model.mixed(model.table(words))).chunk(3, -1)
         )
-    rows: list[list[float]] = [[] for _ in range(N_HEADS)]
+    rows = [[] for _ in range(N_HEADS)]
     for b, h, i in np.ndindex(len(words), N_HEADS, words.shape[1]):
         keys = [j for j in range(words.shape[1]) if kept[b, j] and (j <= i or not model.is_causal)]
         if kept[b, i]:
@@ -152,7 +152,7 @@ class FixedLags(nn.Module):
     both to themselves if there is none.
     """
 
-    def __init__(self, n_lags: int, takes: tuple = ()) -> None:
+    def __init__(self, n_lags, takes=()):
         super().__init__()
         self.table, self.n_lags, self.takes = nn.Embedding(64, 4), n_lags, takes
 
@@ -222,7 +222,7 @@ def test_layers_that_are_not_seen_for_one_reason_are_named_in_one_warning():
     class Features(nn.Module):
         num_heads = 2
 
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.mixed = nn.Linear(8, 8)
 
@@ -255,7 +255,7 @@ def test_the_model_itself_is_named_as_other_layers_are():
 class Registered(nn.Module):
     """A learned token in front of the text; every position attends to itself alone."""
 
-    def __init__(self, n_front: int) -> None:
+    def __init__(self, n_front):
         super().__init__()
         self.table, self.front = nn.Embedding(50, 8), nn.Parameter(torch.zeros(n_front, 8))
 

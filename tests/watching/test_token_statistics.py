@@ -155,16 +155,6 @@ def test_a_key_that_fixes_the_next_token_comes_out_at_one_and_too_rare_a_pair_is
     assert np.isnan(told(found, 21, 0))
 
 
-def test_a_key_that_leaves_some_of_the_next_tokens_comes_out_at_the_ratio_of_entropies():
-    rng = np.random.default_rng(4)
-    every, some = (
-        of_pairs(rng, np.full(64, 1 / 64), [100], 20011),
-        of_pairs(rng, np.full(8, 1 / 8), [101], 503),
-    )
-    value = told(TokenStatistics.count(np.concatenate([every, some])), 101, 0)
-    assert value == pytest.approx(1 - np.log(8) / np.log(64), abs=0.01)
-
-
 def test_a_skewed_query_is_unknown_where_chance_alone_would_make_its_next_token_look_fixed():
     rng = np.random.default_rng(5)
     keys = np.arange(10, 111)

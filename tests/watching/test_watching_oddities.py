@@ -56,13 +56,13 @@ class Cached(nn.Module):
     place.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.register_buffer("positions", torch.arange(3))
         self.register_buffer("empty", None)
         self.register_buffer("count", torch.zeros(2))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         self.positions = torch.arange(x.shape[1])
         self.empty = torch.ones(5)
         self.register_buffer("made", torch.ones(1))
@@ -82,16 +82,16 @@ def test_buffers_are_put_back_whatever_a_pass_does_to_them():
     assert held.tolist() == [0, 0]
 
 
-class Folded(nn.Module):
+class Folded(zoo.Heads):
     """Sequences and heads in one axis; heads first if told so."""
 
-    def __init__(self, heads_first: bool) -> None:
+    def __init__(self, heads_first):
         super().__init__()
-        self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+        self.heads_first = heads_first
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
-        folded = (heads if self.heads_first else heads.transpose(0, 1)).flatten(0, 1)
+    def forward(self, tokens):
+        heads = self.heads(tokens)
+        folded = (heads.transpose(0, 1) if self.heads_first else heads).flatten(0, 1)
         return torch.bmm(torch.softmax(0.1 * torch.bmm(folded, folded.mT), dim=-1), folded)
 
 
@@ -106,16 +106,14 @@ def test_heads_folded_before_sequences_are_refused_unless_there_is_one_sequence(
     usual.load_state_dict(model.state_dict())
     found = []
     for each in (model, usual):
-        with saccade.watch(each, zoo.ids()[:1]) as recorder:
-            recorder.observe(0)
-        found.append(recorder.record.entropy.values)
+        record = zoo.watched(each, zoo.ids()[:1])
+        found.append(record.entropy.values)
     np.testing.assert_array_equal(found[0], found[1])
-    with saccade.watch(usual, zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == zoo.HEADS
+    record = zoo.watched(usual, zoo.ids())
+    assert record.sizes["head"] == zoo.HEADS
 
 
-def losses(watched: bool) -> list[float]:
+def losses(watched):
     """A short run of a Transformers model with gradient checkpointing."""
     torch.manual_seed(3)
     model = copy.deepcopy(zoo.transformers_case("gpt2", "sdpa", None).model)
@@ -143,7 +141,7 @@ def test_gradient_checkpointing_trains_to_the_same_bits():
 
 
 def test_steps_that_go_back_are_left_out_with_a_warning():
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None) as recorder:
+    with zoo.watching(every=1, budget=None) as recorder:
         recorder.step(7)
         with pytest.warns(UserWarning, match="step 0 after step 7"):
             recorder.step(0)
@@ -152,21 +150,18 @@ def test_steps_that_go_back_are_left_out_with_a_warning():
 
 
 def test_what_a_probe_cannot_tell_is_said(capsys):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert float(recorder.record.judged_mass.max()) < 0.5
+    record = zoo.watched(zoo.HandWritten("fused"), zoo.ids())
+    assert float(record.judged_mass.max()) < 0.5
     assert "give more token ids as `text`" in capsys.readouterr().err
     text = np.tile(zoo.ids().numpy(), (1, 400))
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), text=text) as recorder:
-        recorder.observe(0)
-    assert float(recorder.record.judged_mass.min()) > 0.5
+    record = zoo.watched(zoo.HandWritten("fused"), zoo.ids(), text=text)
+    assert float(record.judged_mass.min()) > 0.5
     assert "`text`" not in capsys.readouterr().err
 
 
 def test_statistics_that_need_tokens_are_named_where_attention_is_not_over_them(capsys):
-    with saccade.watch(WithFirstToken("fused"), zoo.ids()) as recorder:
-        recorder.observe(0)
-    untold = json.loads(recorder.record.attrs["config"])["untold"]
+    record = zoo.watched(WithFirstToken("fused"), zoo.ids())
+    untold = json.loads(record.attrs["config"])["untold"]
     assert {"sink_mass", "decile_focus", "judged_mass"} <= set(untold)
     assert "entropy" not in untold
     assert ", ".join(untold) in capsys.readouterr().err
@@ -184,7 +179,7 @@ def test_statistics_that_need_tokens_are_named_where_attention_is_not_over_them(
 )
 def test_a_mistake_in_the_call_is_named(settings, word):
     with pytest.raises(InputError, match=word):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings)
+        zoo.watching(**settings)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +209,7 @@ class MergingAdapter(nn.Module):
     rank do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body, self.weight, self.update = (
             zoo.HandWritten("fused"),
@@ -223,21 +218,20 @@ class MergingAdapter(nn.Module):
         )
         self.is_merged = False
 
-    def train(self, mode: bool = True) -> MergingAdapter:
+    def train(self, mode=True):
         super().train(mode)
         if mode == self.is_merged:
             self.weight.data += -self.update if mode else self.update
             self.is_merged = not mode
         return self
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         return self.body(tokens)
 
 
 def test_modules_that_do_more_in_eval_than_a_mode_are_left_alone():
     model = MergingAdapter().train()
-    with saccade.watch(model, zoo.ids()) as recorder:
-        recorder.observe(0)
+    zoo.watched(model, zoo.ids())
     assert not model.is_merged
     assert model.weight.tolist() == [1, 1, 1]
     assert all(module.training for module in model.modules())
@@ -277,23 +271,23 @@ def test_movement_is_the_mean_total_variation_of_rows_that_are_in_both_maps():
     assert np.isnan(one_layer[1:]).all()
 
 
-class Sloped(nn.Module):
+class Sloped(zoo.Heads):
     """Scores fall with distance, so steeply that far keys are lost to rounding; the mask has axes
     (head, query, key).
     """
 
-    def __init__(self, slope: float) -> None:
+    def __init__(self, slope):
         super().__init__()
-        self.embedding, self.slope = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), slope
+        self.slope = slope
 
-    def bias(self, length: int) -> torch.Tensor:
+    def bias(self, length):
         position = torch.arange(length)
         distance = position[:, None] - position
         per_head = self.slope * torch.arange(1, zoo.HEADS + 1)[:, None, None]
         return torch.where(distance >= 0, -per_head * distance, -torch.inf)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+    def forward(self, tokens):
+        heads = self.heads(tokens)
         return F.scaled_dot_product_attention(heads, heads, heads, self.bias(tokens.shape[1]))
 
 
@@ -302,25 +296,20 @@ def test_keys_that_are_visible_but_lost_to_rounding_still_count_as_visible():
         Sloped(1.0),
         torch.randint(0, zoo.N_VOCAB, (2, 256), generator=torch.Generator().manual_seed(0)),
     )
-    with saccade.watch(model, tokens) as recorder:
-        recorder.observe(0)
-    heads = model.embedding(tokens).detach().double().unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+    record = zoo.watched(model, tokens)
+    heads = model.heads(tokens).detach().double()
     weights = torch.softmax(heads @ heads.mT / heads.shape[-1] ** 0.5 + model.bias(256), dim=-1)
     entropy = -torch.special.xlogy(weights, weights).sum(-1)
     expected = (entropy[..., 1:] / torch.arange(2, 257).double().log()).mean(dim=(0, 2))
-    np.testing.assert_allclose(recorder.record.relative_entropy[0, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(record.relative_entropy[0, 0], expected, atol=1e-5)
 
 
-class PaddedLate(nn.Module):
+class PaddedLate(zoo.Heads):
     """Takes weights of padding away after the softmax: what is seen at the softmax is not what is
     used.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, input_ids, attention_mask):
         x = self.embedding(input_ids)
         return torch.softmax(x @ x.mT, dim=-1).masked_fill(~attention_mask.bool()[:, None], 0.0) @ x
 
@@ -334,24 +323,23 @@ def test_padding_in_any_sequence_is_checked():
         pass
 
 
-class FoldedKernel(nn.Module):
+class FoldedKernel(zoo.Heads):
     """Sequences and heads in one axis of the fused kernel, or heads as the first axis of four."""
 
-    def __init__(self, heads_first: bool) -> None:
+    def __init__(self, heads_first):
         super().__init__()
-        self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+        self.heads_first = heads_first
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
-        part = heads if self.heads_first else heads.transpose(0, 1).flatten(0, 1)
+    def forward(self, tokens):
+        heads = self.heads(tokens)
+        part = heads.transpose(0, 1) if self.heads_first else heads.flatten(0, 1)
         return F.scaled_dot_product_attention(part, part, part, is_causal=True)
 
 
 def test_heads_are_found_in_a_folded_axis_of_the_fused_kernel():
-    with saccade.watch(FoldedKernel(False), zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == zoo.HEADS
-    assert "sink_mass" in recorder.record
+    record = zoo.watched(FoldedKernel(False), zoo.ids())
+    assert record.sizes["head"] == zoo.HEADS
+    assert "sink_mass" in record
     square = zoo.ids()[[0, 1, 2, 0]]  # as many sequences as heads: shapes alone tell nothing
     with (
         pytest.raises(UnfaithfulError, match="heads before sequences"),
@@ -369,19 +357,15 @@ def test_positions_first_is_found_out_and_then_watched():
     turned = zoo.ids().T.contiguous()
     with pytest.raises(InputError, match="batch_axis=1"), saccade.watch(model, turned):
         pass
-    with saccade.watch(model, turned, batch_axis=1) as recorder:
-        recorder.observe(0)
+    record = zoo.watched(model, turned, batch_axis=1)
     for module in model.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.batch_first = True
     for encoder in model[1].layers:
         encoder.self_attn.batch_first = True
-    with saccade.watch(model, zoo.ids()) as usual:
-        usual.observe(0)
+    usual = zoo.watched(model, zoo.ids())
     for name in ("entropy", "sink_mass", "decile_focus", "previous_mass"):
-        np.testing.assert_allclose(
-            recorder.record[name], usual.record[name], atol=1e-6, err_msg=name
-        )
+        np.testing.assert_allclose(record[name], usual[name], atol=1e-6, err_msg=name)
 
 
 def test_documents_say_what_is_padding_and_where_a_document_begins():
@@ -392,26 +376,21 @@ def test_documents_say_what_is_padding_and_where_a_document_begins():
     assert tokens.is_token[0].tolist() == [True] * 8 + [False] * 3
     assert tokens.document_start[0, :8].tolist() == [0, 0, 0, 3, 3, 5, 5, 5]
     with pytest.raises(InputError, match="documents"):
-        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), documents=numbers[:, :4])
+        zoo.watching(documents=numbers[:, :4])
 
 
-class Bloomed(nn.Module):
+class Bloomed(zoo.Heads):
     """Weights with four axes, folded into three on the way to the product."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+    def forward(self, tokens):
+        heads = self.heads(tokens)
         weights = torch.softmax(heads @ heads.mT, dim=-1)
         return torch.bmm(weights.view(-1, *weights.shape[2:]), heads.flatten(0, 1))
 
 
 def test_weights_that_are_folded_on_the_way_to_the_product_are_followed():
-    with saccade.watch(Bloomed(), zoo.ids()) as recorder:
-        recorder.observe(0)
-    assert recorder.record.sizes["head"] == zoo.HEADS
+    record = zoo.watched(Bloomed(), zoo.ids())
+    assert record.sizes["head"] == zoo.HEADS
 
 
 def test_writing_and_sending_count_as_looking(monkeypatch):
@@ -421,7 +400,7 @@ def test_writing_and_sending_count_as_looking(monkeypatch):
     def send(step, values):
         clock[0] += 0.2
 
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, forward=send) as recorder:
+    with zoo.watching(every=1, forward=send) as recorder:
         recorder.step(0)
     config = json.loads(recorder.record.attrs["config"])
     assert config["looking_s"] == pytest.approx(0.2)
@@ -429,7 +408,7 @@ def test_writing_and_sending_count_as_looking(monkeypatch):
 
 
 def test_a_schedule_that_no_step_meets_is_said(capsys):
-    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=10)
+    recorder = zoo.watching(every=10)
     for step in (3, 7, 13):
         recorder.step(step)
     recorder.close()
@@ -456,7 +435,7 @@ def test_a_probe_of_one_axis_is_refused_with_its_shape():
 
 
 def test_a_step_that_is_no_number_is_named():
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+    with zoo.watching() as recorder:
         with pytest.raises(InputError, match="`step` must be a whole number"):
             recorder.look("q")
         with pytest.warns(UserWarning, match="`step` must be a whole number.*training goes on"):

@@ -27,20 +27,13 @@ PLACES = ("sink_mass", "self_mass", "previous_mass")
 CAUSAL = torch.ones(zoo.LENGTH, zoo.LENGTH, dtype=torch.bool).tril()
 
 
-class Model(nn.Module):
+class Model(zoo.Heads):
     """Embeddings, and a function that makes attention of (sequence, head, token, width)."""
 
-    def __init__(self, attend) -> None:
-        super().__init__()
+    def __init__(self, attend):
         torch.manual_seed(0)
-        self.table, self.attend, self.num_heads = (
-            nn.Embedding(zoo.N_VOCAB, zoo.WIDTH),
-            attend,
-            zoo.HEADS,
-        )
-
-    def heads(self, tokens):
-        return self.table(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        super().__init__()
+        self.attend, self.num_heads = attend, zoo.HEADS
 
     def forward(self, tokens):
         return self.attend(self.heads(tokens))
@@ -52,9 +45,7 @@ class Model(nn.Module):
 
 
 def watched(model, probe=None):
-    with saccade.watch(model, zoo.ids() if probe is None else probe) as recorder:
-        recorder.look(0)
-    return recorder.record.isel(time=0)
+    return zoo.watched(model, zoo.ids() if probe is None else probe).isel(time=0)
 
 
 def check(record, weights, layer=0, names=SHAPES + PLACES, keys=None):
@@ -91,23 +82,6 @@ def test_a_learned_sink_is_one_more_key_that_takes_attention_and_gives_nothing()
     assert float(record.attention_map.sum("key").min()) < 0.99  # the rest is on the sink
 
 
-def test_gpt_oss_is_watched_with_its_sinks():
-    torch.manual_seed(0)
-    config = transformers.GptOssConfig(
-        vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=4, num_local_experts=2, num_experts_per_tok=1, pad_token_id=0, sliding_window=5,
-    )  # fmt: skip
-    model = transformers.GptOssForCausalLM._from_config(config, attn_implementation="eager").eval()
-    record = watched(model, {"input_ids": zoo.ids()})
-    model.set_experts_implementation("eager")  # the other one has no float64
-    with torch.no_grad():
-        maps = model.double()(input_ids=zoo.ids(), output_attentions=True).attentions
-    for layer, weights in enumerate(maps):
-        rest = 1 - weights.sum(-1, keepdim=True)
-        assert float(rest.min()) > 1e-3
-        check(record, torch.cat([weights, rest], -1), layer, keys=zoo.LENGTH)
-
-
 def test_values_that_all_heads_share_are_found_in_an_einsum():
     for equation in ("bhqk,bkd->bhqd", "bhqk,bkd->bqhd", "b h i j, b j d -> b h i d"):
         model = Model(
@@ -131,7 +105,7 @@ class Talking(nn.Module):
     one pixel.
     """
 
-    def __init__(self, way) -> None:
+    def __init__(self, way):
         super().__init__()
         self.mix = (
             nn.Conv2d(zoo.HEADS, zoo.HEADS, 1, bias=False)
@@ -187,7 +161,7 @@ def test_written_out_attention_sees_every_key_that_the_mask_leaves_and_no_other(
 class Biased(nn.Module):
     """A bias and a mask, added to scores in one tensor."""
 
-    def __init__(self, mask, bias, *, fused, once) -> None:
+    def __init__(self, mask, bias, *, fused, once):
         super().__init__()
         self.bias, self.added, self.fused = nn.Parameter(bias), bias + mask if once else None, fused
         self.mask = mask
@@ -238,47 +212,6 @@ def test_a_mask_of_minus_100_hides_keys_in_pytorchs_own_attention():
     np.testing.assert_allclose(soft.relative_entropy, hard.relative_entropy, atol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
-def test_shifted_windows_of_swin_hide_keys_once_their_bias_is_trained(kernel):
-    sizes = {
-        "image_size": 32,
-        "patch_size": 4,
-        "embed_dim": 16,
-        "depths": [2],
-        "num_heads": [2],
-        "window_size": 4,
-    }
-    torch.manual_seed(0)
-    model = transformers.SwinModel(transformers.SwinConfig(**sizes, initializer_range=0.5)).eval()
-    for name, weight in model.named_parameters():
-        if "bias_table" in name:
-            nn.init.normal_(weight, 0, 0.5)
-    model.set_attn_implementation("eager")
-    images, seen = torch.randn(1, 3, 32, 32), []
-    for module in model.modules():
-        if type(module).__name__ == "SwinAttention":
-            module.register_forward_hook(lambda module, args, made: seen.append(made[1]))
-    model(images)
-    weights = seen[1].detach().double()  # (window, head, query, key)
-    visible = weights > 1e-30
-    assert not visible.all()
-    many = visible.sum(-1)
-    entropy = -torch.special.xlogy(weights, weights).sum(-1) / many.log()
-    model.set_attn_implementation(kernel)
-    found = watched(model, {"pixel_values": images}).relative_entropy[1]
-    np.testing.assert_allclose(found, entropy.mean((0, 2)), atol=1e-5)
-
-
-def test_kernels_that_approximate_attention_are_named_and_not_recorded():
-    config = transformers.NystromformerConfig(
-        vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2,
-        num_landmarks=2, segment_means_seq_len=12, max_position_embeddings=32, conv_kernel_size=3,
-    )  # fmt: skip
-    model = transformers.NystromformerModel(config).eval()
-    with pytest.raises(UnfaithfulError, match="no attention was seen"):
-        watched(model, {"input_ids": torch.cat([zoo.ids(), zoo.ids()[:, :1]], dim=1)})
-
-
 def test_a_softmax_over_features_is_not_attention_and_other_layers_are_recorded_all_the_same():
     class Linear(nn.Module):
         """Efficient attention: features of queries, times what keys and values make together."""
@@ -300,7 +233,7 @@ def test_a_softmax_over_features_is_not_attention_and_other_layers_are_recorded_
 
 def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
     class Mixer(nn.Module):
-        def __init__(self, by_hand) -> None:
+        def __init__(self, by_hand):
             super().__init__()
             self.by_hand = by_hand
 
@@ -321,7 +254,7 @@ def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
 class OneByOne(nn.Module):
     """Each sequence and head alone; `route` is a softmax of two axes that is no attention."""
 
-    def __init__(self, way) -> None:
+    def __init__(self, way):
         super().__init__()
         self.way, self.experts = way, nn.Parameter(torch.randn(3, zoo.WIDTH // zoo.HEADS))
 
@@ -359,7 +292,7 @@ class Beside(nn.Module):
     """Attention that is seen, and what its name says."""
 
     class AttentionOutput(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.dense, self.norm = nn.Linear(6, 6), nn.LayerNorm(6)
 
@@ -371,7 +304,7 @@ class Beside(nn.Module):
             return x
 
     class LinearAttention(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.qkv = nn.Linear(6, 18)
 
@@ -383,7 +316,7 @@ class Beside(nn.Module):
         def forward(self, x):
             return torch.softmax(masked(x), dim=-1) @ x
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.own, self.output = self.SeenAttention(), self.AttentionOutput()
         self.structure, self.linear = self.AttentionStructure(), self.LinearAttention()
@@ -482,7 +415,7 @@ class OverFeatures(nn.Module):
     attends as usual beside it.
     """
 
-    def __init__(self, fused: bool, tokens: nn.Module | None = None) -> None:
+    def __init__(self, fused, tokens=None):
         super().__init__()
         self.num_heads, self.fused, self.tokens = zoo.HEADS, fused, tokens
         self.embedding, self.qkv = (
@@ -507,12 +440,9 @@ def test_attention_over_features_is_not_taken_for_attention_over_tokens(fused):
         ):
             pass
     model = OverFeatures(fused, zoo.HandWritten("fused"))
-    with (
-        pytest.warns(UserWarning, match="over features"),
-        saccade.watch(model, zoo.ids()) as recorder,
-    ):
-        recorder.observe(0)
-    assert recorder.record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]
+    with pytest.warns(UserWarning, match="over features"):
+        record = zoo.watched(model, zoo.ids())
+    assert record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]
 
 
 @pytest.mark.parametrize("n_padding", [0, 5])

@@ -26,16 +26,16 @@ class HandWritten(nn.Module):
 
     def __init__(self, fused="c_attn", out="c_proj"):
         super().__init__()
-        self.n_head, self.fused, self.out = N_HEADS, fused, out
+        self.n_head, self.names = N_HEADS, (fused, out)
         setattr(self, fused, nn.Linear(D_MODEL, 3 * D_MODEL))
         setattr(self, out, nn.Linear(D_MODEL, D_MODEL))
 
     def forward(self, x):
+        fused, out = (getattr(self, name) for name in self.names)
         q, k, v = (
-            part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
-            for part in getattr(self, self.fused)(x).chunk(3, dim=-1)
+            part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2) for part in fused(x).chunk(3, dim=-1)
         )
-        return getattr(self, self.out)(
+        return out(
             F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
         )
 
@@ -470,17 +470,10 @@ class Block(nn.Module):
     how many heads there are.
     """
 
-    class Inner(nn.Module):
+    class Inner(HandWritten):
         def __init__(self):
-            super().__init__()
-            self.attn, self.out = nn.Linear(D_MODEL, 3 * D_MODEL), nn.Linear(D_MODEL, D_MODEL)
-
-        def forward(self, x):
-            q, k, v = (
-                part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2)
-                for part in self.attn(x).chunk(3, -1)
-            )
-            return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+            super().__init__("attn", "out")
+            del self.n_head
 
     def __init__(self):
         super().__init__()

@@ -19,7 +19,7 @@ TABLE = Path(__file__).parents[2] / "docs" / "models.md"
 pytestmark = pytest.mark.filterwarnings("ignore")  # what other people's models warn of
 
 
-def outcomes() -> dict[str, str]:
+def outcomes():
     return dict(
         re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", TABLE.read_text("utf-8"), flags=re.MULTILINE)
     )

@@ -13,10 +13,7 @@ import pytest
 pytest.importorskip("tokenizers")
 
 import saccade
-from saccade.data.sequence_classes import SequenceClasses
-from saccade.data.text.corpus import Corpus, corpus
-from saccade.errors import InputError
-from saccade.experiments import experiment
+from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text import finite_contexts as finite
 from saccade.models.pairwise import Pairwise, Parameters, Rows, forward, gradients
 
@@ -24,24 +21,22 @@ LONGEST = 29
 
 
 @pytest.fixture(scope="module")
-def text() -> Corpus:
+def text():
     return corpus("sotu", n_vocab=211)
 
 
 @pytest.fixture(scope="module")
-def classes(text: Corpus) -> SequenceClasses:
+def classes(text):
     return text.classes(["the", "of"], window=LONGEST, n_next=3, n_tokens=101)
 
 
-def test_the_law_at_the_classes_own_length_is_theirs(
-    text: Corpus, classes: SequenceClasses
-) -> None:
+def test_the_law_at_the_classes_own_length_is_theirs(text, classes):
     np.testing.assert_allclose(
         finite.law_at(text, classes, LONGEST), classes.token_prob, atol=1e-15
     )
 
 
-def test_places_are_in_their_part_and_have_the_pair(text: Corpus, classes: SequenceClasses) -> None:
+def test_places_are_in_their_part_and_have_the_pair(text, classes):
     between = len(text.train) * 2 // 5, len(text.train) * 3 // 5
     rng = np.random.default_rng(1)
     found = finite.drawn_places(
@@ -57,7 +52,7 @@ def test_places_are_in_their_part_and_have_the_pair(text: Corpus, classes: Seque
         assert (text.train[places + 1] == following).all()
 
 
-def test_counts_of_windows_agree_with_a_loop(text: Corpus, classes: SequenceClasses) -> None:
+def test_counts_of_windows_agree_with_a_loop(text, classes):
     blocks = Pairwise().blocks(classes)
     places = finite.drawn_places(
         text,
@@ -82,8 +77,8 @@ def test_counts_of_windows_agree_with_a_loop(text: Corpus, classes: SequenceClas
 
 
 def test_independent_draws_have_the_sizes_of_the_windows_and_a_known_distance(
-    classes: SequenceClasses,
-) -> None:
+    classes,
+):
     blocks = Pairwise().blocks(classes)
     like = np.zeros((*blocks.token_prob.shape, 4001))
     like[:, 0] = 53
@@ -93,7 +88,7 @@ def test_independent_draws_have_the_sizes_of_the_windows_and_a_known_distance(
 
 
 @pytest.fixture(scope="module")
-def state(classes: SequenceClasses) -> Parameters:
+def state(classes):
     """Random, so that nothing is zero."""
     rng, zero = (
         np.random.default_rng(5),
@@ -102,7 +97,7 @@ def state(classes: SequenceClasses) -> Parameters:
     return Parameters(*(Rows(*(rng.normal(size=part.shape) for part in rows)) for rows in zero))
 
 
-def test_an_infinite_context_has_no_distance(classes: SequenceClasses, state: Parameters) -> None:
+def test_an_infinite_context_has_no_distance(classes, state):
     blocks = Pairwise().blocks(classes)
     exact = np.repeat(Pairwise().population(blocks), 3, axis=2) * 1e6
     for error in (
@@ -113,9 +108,7 @@ def test_an_infinite_context_has_no_distance(classes: SequenceClasses, state: Pa
         np.testing.assert_allclose(error, 0, atol=1e-12)
 
 
-def test_the_spread_of_the_gradient_follows_from_its_derivative(
-    classes: SequenceClasses, state: Parameters
-) -> None:
+def test_the_spread_of_the_gradient_follows_from_its_derivative(classes, state):
     """By the delta method: the mean square over tokens l of the derivative along e_l - P."""
     blocks, step = Pairwise().blocks(classes), 1e-6
     law = blocks.token_prob
@@ -128,9 +121,7 @@ def test_the_spread_of_the_gradient_follows_from_its_derivative(
     np.testing.assert_allclose(found, np.sqrt(((slope**2).sum(axis=1) * law).sum(axis=1)), rtol=0.1)
 
 
-def test_gradients_of_single_contexts_add_up_to_the_models(
-    classes: SequenceClasses, state: Parameters
-) -> None:
+def test_gradients_of_single_contexts_add_up_to_the_models(classes, state):
     blocks, rng = Pairwise().blocks(classes), np.random.default_rng(2)
     counts = rng.integers(0, 3, size=(*blocks.token_prob.shape, 7)) * (blocks.token_prob > 0)[
         :, :, None
@@ -146,7 +137,7 @@ def test_gradients_of_single_contexts_add_up_to_the_models(
     np.testing.assert_allclose(own[:, n_shared:], whole.own, atol=1e-12)
 
 
-def test_descent_in_the_limit_is_the_engines(classes: SequenceClasses) -> None:
+def test_descent_in_the_limit_is_the_engines(classes):
     blocks = Pairwise().blocks(classes)
     ours = finite.in_the_limit(11, classes, blocks, (7.0, 3.0))
     run = {
@@ -163,14 +154,3 @@ def test_descent_in_the_limit_is_the_engines(classes: SequenceClasses) -> None:
     np.testing.assert_allclose(
         blocks.by_token(finite.limit_attention(ours, blocks)), engine, atol=1e-9
     )
-
-
-@pytest.mark.parametrize(
-    ("lengths", "message"), [((64, 32), "lengths"), ((32,), "lengths"), ((32, 10**6), "too few")]
-)
-def test_lengths_that_fall_or_do_not_fit_are_refused(
-    lengths: tuple[int, ...], message: str
-) -> None:
-    asked = experiment("context-length")
-    with pytest.raises(InputError, match=message):
-        asked.run(asked.settings(text="sotu", lengths=lengths))

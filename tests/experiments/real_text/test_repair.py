@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import xarray as xr
@@ -22,7 +20,7 @@ from saccade.records.store import load_record
 from tests.cli.calls import called
 
 SMALL = {"n_vocab": 20, "seeds": 1, "batch": 2, "n_windows": 2, "width": 8}
-TINY: dict[str, dict[str, Any]] = {
+TINY = {
     "text-entropy": SMALL
     | {"parts": ("rates", "layers"), "rates": (0.1, 0.2), "steps": (6, 6, 6, 8)},
 }
@@ -30,14 +28,14 @@ TINY: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("size", ["settings", "full"])
-def test_settings_come_back_from_what_a_result_keeps_of_them(name: str, size: str) -> None:
+def test_settings_come_back_from_what_a_result_keeps_of_them(name, size):
     asked = experiment(name)
     settings = asked.settings() if size == "settings" else asked.full
     assert settings_of({"settings": settings_text(settings)}, asked.settings) == settings
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_a_damaged_result_is_run_again_to_the_same_numbers(name: str, tmp_path: Path) -> None:
+def test_a_damaged_result_is_run_again_to_the_same_numbers(name, tmp_path):
     words = [f"w{(i * i) % 17}" for i in range(3000)]
     text = tmp_path / "text.txt"
     text.write_text(

@@ -1,4 +1,4 @@
-"""Forecasts on text: predictions by a second way, scores of made runs, settings that are refused."""
+"""Forecasts on text: predictions by a second way, scores of made runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from saccade.data.markov import MarkovChain
-from saccade.errors import InputError
 from saccade.experiments.real_text import forecast_stages as stages
 from saccade.experiments.real_text import text_forecast as asked
 from saccade.experiments.real_text.token_fates import mean_correlation
@@ -87,10 +86,3 @@ def test_measures_are_those_of_the_embedded_model_in_the_limit_of_long_contexts(
     read = attention[4] @ weights.embedding @ weights.projection
     np.testing.assert_allclose(logits, read, atol=0.01)
     assert found["on_frequent"][1][4] == pytest.approx(float(attention[4, 0]), rel=1e-5)
-
-
-@pytest.mark.parametrize("wrong", [{"samples": 2}, {"seeds": 0}])
-def test_too_few_repetitions_are_refused(wrong):
-    asks = asked.text_forecast
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        asks.run(asks.settings(texts=("sotu",), **wrong))

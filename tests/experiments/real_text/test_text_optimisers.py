@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.errors import InputError
 from saccade.experiments.real_text import text_optimisers as asked
-from saccade.experiments.real_text.text_fates import text_fates
 from saccade.experiments.real_text.token_fates import same_gains
 from saccade.experiments.real_text.token_groups import Text, TokenGroups
 from saccade.experiments.real_text.token_scores import place_scores
@@ -84,17 +82,3 @@ def test_the_force_under_a_prior_is_that_of_windows_whose_tokens_count_by_its_sl
     by_hand = pull[windows.query == TEXT.queries[1]].sum(axis=0) / 997
     np.testing.assert_allclose(found[1], by_hand, atol=1e-15)
     assert np.abs(plain[1] - by_hand).max() > 1e-6
-
-
-@pytest.mark.parametrize(
-    ("experiment", "wrong", "words"),
-    [
-        (asked.text_optimisers, {"adam_rates": (0.1,)}, "at least two rates"),
-        (asked.text_optimisers, {"seeds": 0}, "seeds"),
-        (text_fates, {"repetitions": 0}, "repetitions"),
-        (text_fates, {"queries": 10**6}, "queries"),
-    ],
-)
-def test_bad_settings_are_refused_in_a_sentence(experiment, wrong, words):
-    with pytest.raises(InputError, match=words):
-        experiment.run(experiment.settings(text="sotu", **wrong))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.experiments.real_text.token_scores import head_scores, mean_attention, place_scores
+from saccade.experiments.real_text.token_scores import head_scores, place_scores
 from saccade.models.transformer import Transformer, TransformerConfig
 from saccade.models.transformer_config import POSITIONS
 
@@ -80,15 +80,3 @@ def test_in_the_pairwise_model_scores_are_the_rows_of_z():
     np.testing.assert_allclose(
         head_scores(model, QUERIES, WINDOW)[0], table[QUERIES].numpy(), atol=1e-6
     )
-
-
-def test_attention_in_a_long_context_is_that_of_a_drawn_one():
-    """Tokens drawn by their frequency, attended to by the exponential of their scores: the law of
-    large numbers.
-    """
-    rng = np.random.default_rng(0)
-    frequency, scores = rng.dirichlet(np.ones(7)), rng.normal(size=7)
-    drawn = rng.choice(7, size=200_000, p=frequency)
-    weight = np.bincount(drawn, np.exp(scores[drawn]), minlength=7)
-    expected = mean_attention(scores[None], frequency[None])[0]
-    np.testing.assert_allclose(weight / weight.sum(), expected, atol=5e-3)
