@@ -262,9 +262,7 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
     wrong += [] if told["has_results"] else ["the results are not written"]
     if told["under_way"]:
         whole = f"{told['files'] - len(told['damaged'])} of {told['files']} files of runs are intact so far"
-        print(
-            f"{told['folder']}: a sweep is running there; {whole}; check again when it has ended"
-        )
+        print(f"{told['folder']}: a sweep is running there; {whole}; check again when it has ended")
         return
     done = "it has been repaired" if told["repaired"] else "--repair reruns what is needed"
     print(
