@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
 
-.PHONY: reproduce test checks tests oldest quick attack mutants zoo bench browser docs tables package clean
+.PHONY: reproduce test checks tests oldest quick attack mutants zoo bench browser docs tables budget package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
@@ -67,11 +67,16 @@ package: .venv/test
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
-	$(BIN)/python -m tools.results_tables docs/outcomes.json $(OUT)
+	$(BIN)/python -m tools.results_tables $(OUT)
+	$(BIN)/python -m tools.formulas_table
 	[ ! -d $(OUT)/errata ] || cp $(OUT)/errata/errata.md docs/errata.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/findings.md docs/findings.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/figures/*.svg docs/figures/
 	$(BIN)/python -m tools.docs_parts
+
+# Syntax nodes, functions, public names, questions, claims and tokens a line, against what we allow ourselves.
+budget: .venv/core
+	$(BIN)/python -m tools.budget
 
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site

@@ -1,10 +1,10 @@
 """Attention on common tokens of Syn-Small, for one pair of rates: what `phase_diagram.py` sweeps."""
 
 import saccade
-from saccade.lab.experiment import Lab, experiment
+from saccade.lab import Lab
 
 
-@experiment("common-mass", dynamics="A: mini-batch training", time_unit="updates")
+@saccade.experiment("common-mass", dynamics="A: mini-batch training", time_unit="updates")
 def common_mass(
     lab: Lab, lr_attention: float = 1.0, ratio: float = 1.0, seeds: int | tuple[int, ...] = 5
 ) -> str:

@@ -30,7 +30,7 @@ saccade.save_record(result.record, out / "restyle_a_figure.zarr")
 # style and of your size in inches.
 record = saccade.load_record(out / "restyle_a_figure.zarr")
 with plt.rc_context({"font.family": "serif", "axes.spines.top": False, "axes.spines.right": False}):
-    whole = draw_panels(specs([result.panels[-1][1:2]]), width=5.5, height=4)
+    whole = draw_panels(specs([result.panels[-1][0:1]]), width=5.5, height=4)
     whole.savefig(out / "restyle_a_figure_whole.png", dpi=200)
 
 # %% Or draw what you need yourself: its loss, for one column, legible in black and white.

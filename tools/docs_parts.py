@@ -1,10 +1,10 @@
-"""Parts of pages that are made from the source: `python -m tools.docs_parts` writes them anew, a
-test tells when they have drifted.
+"""Parts of pages that are made from the source: `python -m tools.docs_parts` writes them, a test
+fails when they have drifted.
 
 | part                                     | made from                                                                |
 |------------------------------------------|--------------------------------------------------------------------------|
 | `<!-- made: commands -->` of commands.md | what `saccade` alone prints                                              |
-| `<!-- made: names -->` of names.md       | every public name of `saccade`, with the first sentence of its docstring |
+| `<!-- made: names -->` of names.md       | every public name of the stubs, with the first sentence of its docstring |
 | `<!-- made: names -->` of api.md         | the same names, for mkdocstrings                                         |
 | `<!-- equation: tian2023, Theorem 4 -->` | the formula of that statement, and which errata it has                   |
 | `<!-- include: NOTATION.md -->`          | that file of the repository                                              |
@@ -54,12 +54,16 @@ def commands_part() -> str:
 
 
 def names_part() -> str:
-    rows = [f"| [`{name}`](api.md#{_anchor(name)}) | {_summary(name)} |" for name in _public()]
+    rows = [
+        f"| [`{name.removeprefix('saccade.')}`](api.md#{place}) | {_summary(place)} |"
+        for name, place in public().items()
+    ]
     return "\n".join(["| `saccade.` | what it is |", "|---|---|", *rows, ""])
 
 
 def api_part() -> str:
-    return "\n\n".join(f"::: {_anchor(name)}" + _options(name) for name in _public()) + "\n"
+    parts = (f"::: {place}" + _options(name, place) for name, place in public().items())
+    return "\n\n".join(parts) + "\n"
 
 
 def equation_part(name: str, page: str) -> str:
@@ -141,60 +145,50 @@ def regenerated(page: str) -> str:
     return MARK.sub(made, (DOCS / page).read_text("utf-8"))
 
 
-def _public() -> dict[str, str]:
-    """Public name -> module that holds it."""
-    import saccade
-
-    return saccade._PUBLIC
-
-
-def _anchor(name: str) -> str:
-    module = _public()[name]
-    return f"{module}.{name}"
-
-
-def _options(name: str) -> str:
-    """Classes and modules show their own members; functions and constants have none."""
-    kind = type(_node(name)).__name__
-    members = "\n      members: null" if kind in ("ClassDef", "Module") else ""
-    return f"\n    options:\n      heading: saccade.{name}\n      toc_label: {name}{members}"
+def public() -> dict[str, str]:
+    """What users import -> where it is defined: `saccade.models.Pairwise` ->
+    `saccade.models.pairwise.Pairwise`. A name of `saccade` itself is not listed again in its room.
+    """
+    found = {}
+    for stub in sorted(SOURCE.glob("saccade/**/*.pyi"), key=lambda path: (len(path.parts), path)):
+        package = ".".join(stub.parent.relative_to(SOURCE).parts)
+        for node in ast.parse(stub.read_text("utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                for name in node.names:
+                    place = f"{node.module}.{name.name}"
+                    if place not in found.values():
+                        found[f"{package}.{name.asname or name.name}"] = place
+    return found | {module: module for module in ("saccade.measures", "saccade.panels")}
 
 
-def _summary(name: str) -> str:
-    node = _node(name)
-    words = (
-        ast.get_docstring(node)
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module)
-        else None
-    )
-    return _first_sentence(words) if words else _of_constant(name)
+def _options(name: str, place: str) -> str:
+    """Classes and modules show their own members; functions have none."""
+    members = "" if isinstance(_node(place), ast.FunctionDef) else "\n      members: null"
+    label = name.removeprefix("saccade.")
+    return f"\n    options:\n      heading: {name}\n      toc_label: {label}{members}"
 
 
-def _of_constant(name: str) -> str:
-    """A constant has no docstring: its module's."""
-    return _first_sentence(ast.get_docstring(_module(_public()[name])) or "")
-
-
-def _first_sentence(words: str) -> str:
-    paragraph = " ".join(words.split("\n\n")[0].split())
+def _summary(place: str) -> str:
+    paragraph = " ".join((ast.get_docstring(_node(place)) or "").split("\n\n")[0].split())
     return re.split(r"(?<=\.) (?=[A-Z`(])", paragraph)[0].replace("|", "\\|")
 
 
-def _node(name: str) -> ast.AST:
-    """Where a public name is defined; it may be a module."""
-    module = _public()[name]
-    tree = _module(module)
-    for node in tree.body:
+def _node(place: str) -> ast.ClassDef | ast.FunctionDef | ast.Module:
+    """The definition of a name, or of a module."""
+    if module := _module(place):
+        return module
+    inside, name = place.rsplit(".", 1)
+    module = _module(inside) or ast.Module([], [])
+    for node in module.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return node
-    inside = SOURCE.joinpath(*module.split("."), f"{name}.py")
-    return ast.parse(inside.read_text("utf-8")) if inside.is_file() else ast.Constant(None)
+    raise ValueError(f"{inside} does not define {name}")
 
 
-def _module(dotted: str) -> ast.Module:
+def _module(dotted: str) -> ast.Module | None:
     path = SOURCE.joinpath(*dotted.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text("utf-8"))
+    files = (path / "__init__.py", path.with_suffix(".py"))
+    return next((ast.parse(file.read_text("utf-8")) for file in files if file.is_file()), None)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _tried(
         "hypothesis",
     )
     # Figures and a page: what users do first, and what the tests hardly reach.
-    _run(folder / "bin" / "saccade", "reproduce", "growth-figures", "syn-small-attention")
+    _run(folder / "bin" / "saccade", "reproduce", "long-contexts", "first-force")
     # Warnings of versions that we do not choose are theirs, not ours: here they do not fail a test.
     said = _run(
         folder / "bin" / "python",

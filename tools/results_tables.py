@@ -24,7 +24,7 @@ PARTS = {paper.part.replace("_", "-"): paper.title for paper in PAPERS} | {"real
 
 
 def _part(name: str) -> str:
-    return "real-text" if name in REAL_TEXT else EXPERIMENTS[name].part.replace("_", "-")
+    return "real-text" if name in REAL_TEXT else EXPERIMENTS[name].replace("_", "-")
 
 
 def answers_table(part: str) -> str:

@@ -19,10 +19,14 @@ def test_the_readme_is_short():
     assert len(text.split()) <= 1300
 
 
-@pytest.mark.parametrize("page", [PAGE, DOCS / "index.md", DOCS / "results.md"], ids=str)
-def test_no_cell_of_a_table_is_long(page):
+@pytest.mark.parametrize(
+    ("page", "most"),  # results.md has sentences
+    [(PAGE, 20), (DOCS / "index.md", 20), (DOCS / "results.md", 32)],
+    ids=str,
+)
+def test_no_cell_of_a_table_is_long(page, most):
     lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
-    long = [cell for line in lines for cell in line.split("|") if len(cell.split()) > 20]
+    long = [cell for line in lines for cell in line.split("|") if len(cell.split()) > most]
     assert lines
     assert long == []
 

@@ -21,6 +21,7 @@ from tools import notebooks
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
+SCRIPTS.remove(FOLDER / "common_mass.py")  # an experiment, which phase_diagram.py sweeps
 NEED_TORCH = {
     "watch_nanogpt.py",
     "induction_heads.py",
@@ -55,7 +56,8 @@ def run(tmp_path, monkeypatch, capsys) -> Iterator[Callable[[Path], list[str]]]:
 
 
 def claim(script: Path) -> str:
-    return (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").splitlines()[0]
+    docstring = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split())
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
@@ -83,7 +85,7 @@ def test_every_script_asserts_and_is_short():
         lines = script.read_text(encoding="utf-8").splitlines()
         assert any(line.lstrip().startswith("assert ") for line in lines), script.name
         code = [line for line in lines if not line.startswith("#")]
-        assert len(code) <= (40 if "saccade.System" in "".join(lines) else 95), script.name
+        assert len(code) <= (60 if "saccade.System" in "".join(lines) else 120), script.name
 
 
 def test_the_table_says_what_the_scripts_say():
