@@ -469,8 +469,7 @@ def test_claims_are_counted_by_verdict_and_controls_apart():
     ]
     counted = tally([claim.as_dict() for claim in claims])
     assert counted == (
-        "4 claims (1 published): 2 hold, 1 fails, 1 assumptions not met; "
-        "1 of 2 controls fail"
+        "4 claims (1 published): 2 hold, 1 fails, 1 assumptions not met; 1 of 2 controls fail"
     )
 
 
