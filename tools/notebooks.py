@@ -34,17 +34,17 @@ _FOLDED = {
 def cells_of(script: str) -> list[tuple[str, str]]:
     """(kind, text) of every cell of a script; the kinds are markdown, code and solution."""
     docstring = ast.get_docstring(ast.parse(script)) or ""
-    title, _, rest = docstring.partition("\n")
+    title, _, rest = docstring.partition("\n\n")
     body = script.split('"""', 2)[2]
     first, *others = body.split("\n# %% ")
-    found = [("markdown", f"# {title}\n{rest}"), ("code", first)]
+    found = [("markdown", f"# {' '.join(title.split())}\n\n{rest}"), ("code", first)]
     for part in others:
         text = re.match(r".*\n(# .*\n)*", part)[0]
         heading = re.sub(r"^# ", "\n", text, flags=re.MULTILINE)
-        if heading.startswith("Solution: "):  # it is told inside
+        if heading.startswith("Solution: "):  # folded away too, as a comment
             found += [
                 ("markdown", "**Solution**, folded away:"),
-                ("solution", f"# {heading[10:]}{part.removeprefix(text)}"),
+                ("solution", f"# {part.removeprefix('Solution: ')}"),
             ]
         else:
             found += [("markdown", heading), ("code", part.removeprefix(text))]

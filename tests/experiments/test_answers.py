@@ -15,6 +15,7 @@ from saccade.experiments import ANSWERS, EXPERIMENTS, REAL_TEXT, SYNTHETIC, expe
 from saccade.lab.claim import HOLDS
 from saccade.lab.errata import errata_page
 from saccade.theories.statements import STATEMENTS
+from tools import formulas_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 GOLDEN = {path.stem: path for path in (Path(__file__).parent / "golden").glob("*.json")}
@@ -67,6 +68,15 @@ def test_no_formula_holds_twice_as_far_from_its_bound_or_as_printed():
     """A bound is not so loose that the printed form would pass."""
     for one in all_formulas():
         assert one.decides is None or one.printed_gap > one.bound, one.title
+
+
+def test_the_page_of_formulas_lists_them_all():
+    """Gaps are left out: those of rounding differ from machine to machine."""
+    page = (DOCS / "formulas.md").read_text("utf-8")
+    for one in all_formulas():
+        number, title, _, bound, _ = formulas_table.row(one)
+        assert re.search(rf"^\| {re.escape(f'{number} | {title} | ')}.* \| {bound} \|", page, re.M)
+    assert page.count("\n| ") - page.count("\n| statement |") == len(all_formulas())
 
 
 def rows(page):
