@@ -32,7 +32,7 @@ tests: .venv/test
 	$(BIN)/python -m pytest -r s -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # For the inner loop: checks, and the tests of what everything else stands on.
-QUICK := theory data model lab agreement $(addprefix records/test_,json_files.py settings.py store.py when.py writing.py) \
+QUICK := theories data models lab agreement $(addprefix records/test_,json_files.py settings.py store.py writing.py) \
 	$(addprefix engines/test_,flow.py descent.py systems.py)
 quick: .venv/test
 	@$(MAKE) --no-print-directory -j 2 checks tests TESTS="$(addprefix tests/,$(QUICK))"

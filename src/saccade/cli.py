@@ -53,7 +53,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
 
-Start with:  saccade reproduce first-force
+Start with:  saccade reproduce long-contexts
 """
 
 

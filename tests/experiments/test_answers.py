@@ -9,17 +9,21 @@ import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from saccade.experiments import ANSWERS, EXPERIMENTS, REAL_TEXT, SYNTHETIC, experiment, formulas
-from saccade.lab.claim import HOLDS
+from saccade.lab.claim import FAILS, HOLDS
 from saccade.lab.errata import errata_page
+from saccade.lab.relation import centre
 from saccade.theories.statements import STATEMENTS
-from tools import formulas_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 GOLDEN = {path.stem: path for path in (Path(__file__).parent / "golden").glob("*.json")}
 NUMBER = re.compile(r"[-−]?\d+(?:,\d{3})*(?:\.\d+)?")
+POWER = re.compile(
+    r"[\d.]*×?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"
+)  # rounding, or a size: other processors, other digits
 
 
 @cache
@@ -33,7 +37,12 @@ def all_formulas():
 
 
 def numbers(text):
-    return [float(one.replace(",", "").replace("−", "-")) for one in NUMBER.findall(text)]
+    plain = POWER.sub("", text)
+    return [float(one.replace(",", "").replace("−", "-")) for one in NUMBER.findall(plain)]
+
+
+def words(text):
+    return NUMBER.sub("#", POWER.sub("#", text))
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
@@ -44,8 +53,11 @@ def test_the_stored_answer_is_what_a_run_gives(name):
     others = {claim.label: claim.verdict for claim in plain if claim.verdict != HOLDS}
     assert others == stored["verdicts"]
     assert sum(stored["counts"].values()) == len(plain)
-    assert [claim.label for claim in found.claims if claim.breaks and claim.verdict == HOLDS] == []
-    assert NUMBER.sub("#", found.answer) == NUMBER.sub("#", stored["answer"])
+    controls = [claim for claim in found.claims if claim.breaks]
+    assert [
+        one.label for one in controls if one.verdict != FAILS or np.isnan(centre(one.measured))
+    ] == []
+    assert words(found.answer) == words(stored["answer"])
     assert numbers(found.answer) == pytest.approx(numbers(stored["answer"]), rel=0.02)
 
 
@@ -62,21 +74,6 @@ def test_golden_numbers_do_not_move(name):
 
 def test_every_formula_holds():
     assert [one.title for one in all_formulas() if not one.holds] == []
-
-
-def test_no_formula_holds_twice_as_far_from_its_bound_or_as_printed():
-    """A bound is not so loose that the printed form would pass."""
-    for one in all_formulas():
-        assert one.decides is None or one.printed_gap > one.bound, one.title
-
-
-def test_the_page_of_formulas_lists_them_all():
-    """Gaps are left out: those of rounding differ from machine to machine."""
-    page = (DOCS / "formulas.md").read_text("utf-8")
-    for one in all_formulas():
-        number, title, _, bound, _ = formulas_table.row(one)
-        assert re.search(rf"^\| {re.escape(f'{number} | {title} | ')}.* \| {bound} \|", page, re.M)
-    assert page.count("\n| ") - page.count("\n| statement |") == len(all_formulas())
 
 
 def rows(page):
@@ -130,5 +127,7 @@ def test_a_question_is_answered_first_and_in_few_sentences(name):
     assert asked.question.endswith("?")
     assert re.match(r"(Yes|No|Partly|Undecided)\b", stored["answer"])
     assert len(re.findall(r"[.?!](?= |$)", stored["answer"])) <= 4
+    if stored["answer"].startswith("Yes"):
+        assert stored["counts"].get("fails", 0) == 0  # no headline stronger than its verdicts
     if name in REAL_TEXT:
         assert asked.caveat.endswith(".")

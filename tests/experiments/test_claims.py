@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -106,6 +107,15 @@ WRONG = {
 }
 
 
+# Claims that these wrong engines leave alone: ratios that no scaling of a run changes, and numbers
+# that an experiment takes from another engine than `flow`, `reduced_flow` and `train`.
+NOT_OF_A_FLOW: dict[str, tuple[str, ...]] = {
+    "next-direction": ("s₂ / s₁ of the embedding, equal rare tokens",),
+    "symmetric-escape": ("s₂ / s₁ at the end (d 3, π₁ 0.6, λ 0.5)",),
+    "cycle": ("embedding directions beyond one fewer than tokens",),
+}
+
+
 def noticed(right, found):
     """A known failure is far from its bound: of it only the number must change."""
     if found is None or found.verdict != right.verdict:
@@ -120,7 +130,8 @@ def test_every_claim_is_refuted_by_some_wrong_engine(name, monkeypatch):
     left = {claim.label: claim for claim in decided(result(name).claims) if not claim.breaks}
     source = inspect.getsource(inspect.getmodule(asked.function))
     # One engine at a time: a ratio of two would not change.
-    wrong = [(one, tamper) for one in ENGINES if f"saccade.{one}(" in source for tamper in WRONG]
+    used = [one for one in ENGINES if re.search(rf"saccade\.{one}\b", source)]
+    wrong = [(one, tamper) for one in used for tamper in WRONG]
     for engine, tamper in wrong:
         if not left:
             break
@@ -133,4 +144,4 @@ def test_every_claim_is_refuted_by_some_wrong_engine(name, monkeypatch):
                 continue
         now = {claim.label: claim for claim in found}
         left = {label: one for label, one in left.items() if not noticed(one, now.get(label))}
-    assert list(left) == []
+    assert [label for label in left if label not in NOT_OF_A_FLOW.get(name, ())] == []

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 from rich.console import Console
 from rich.markup import escape
 
 from saccade.lab.claim import FAILS, HOLDS, UNDECIDED, Claim
+from saccade.lab.relation import centre
 from saccade.records.claim_counts import tally
 from saccade.records.json_files import parsed_json
 from saccade.theories import condition as conditions
@@ -36,13 +38,15 @@ class Outcome:
     @property
     def unexpected(self) -> list[Claim]:
         """Claims with another verdict than the stored one; where none is stored, claims that fail
-        and controls that do not.
+        and controls that hold. A failure because nothing was measured is always one.
         """
         return [claim for claim in self.claims if self._is_unexpected(claim)]
 
     def _is_unexpected(self, claim: Claim) -> bool:
+        if claim.verdict == FAILS and np.isnan(centre(claim.measured)):
+            return True  # nothing was measured: neither a control nor a known failure
         if claim.breaks:
-            return claim.verdict == HOLDS
+            return claim.verdict != FAILS if self.stored is not None else claim.verdict == HOLDS
         if self.stored is None:
             return claim.verdict == FAILS
         return claim.verdict != self.stored.get(claim.label, HOLDS)

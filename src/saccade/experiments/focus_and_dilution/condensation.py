@@ -475,7 +475,7 @@ def condensation(
         "as at first; lines are predicted from the initial weights.",
     )
     return (
-        f"{lab.yes_or_no(*main, first)}: in the population flow on {len(chains)} chains, "
+        f"{lab.yes_or_no()}: in the population flow on {len(chains)} chains, "
         f"embeddings grow at the predicted rate to {100 * max(off):.1g}%. Their direction is off "
         f"by 1 - |cos| = {1 - min(cosines):.0e} at most, and queries have moved by "
         f"{100 * max(moved):.1g}% when that stage ends. From a start of {small[1]:g}, the initial "

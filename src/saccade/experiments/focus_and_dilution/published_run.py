@@ -146,12 +146,12 @@ def published_run(
         at_least("steps", steps, 1000),
     )
     after = shown.after_trial_runs
-    cycle = shown.in_order(
+    shown.in_order(
         FIG_2,
         "embedding condenses, queries condense, joint focus, dilution, second direction",
         event.sel(what=list(ORDER)).values.reshape(-1, len(ORDER)),
     )
-    opens = shown.in_order(
+    shown.in_order(
         FIG_2,
         "embedding rows leave the direction of token 0 in order of frequency",
         event.sel(what=OPENING).values.reshape(-1, 3),
@@ -274,7 +274,7 @@ def published_run(
     case = lab.case(ours, Adam="mini-batch")
     top = noisy.joint.max("time")
     title = "attention of all queries at once on the frequent token, median of seeds"
-    focus = case.near(FIG_2, title, top.median(), 1, within=0.1)
+    case.near(FIG_2, title, top.median(), 1, within=0.1)
     title = "seeds whose joint focus rises ten times as far as in the flow"
     case.at_least(ADAM_FOCUS, title, (top - share > 10 * (flowed - share)).mean(), 1)
     title = "seeds whose attention first moves to the frequent token"
@@ -348,7 +348,7 @@ def published_run(
         ),
     )
     return (
-        f"{lab.yes_or_no(cycle, opens, focus)}: in {runs.seed.size} seeds of Adam, with and "
+        f"{lab.yes_or_no()}: in {runs.seed.size} seeds of Adam, with and "
         f"without mini-batches, the joint focus peaks at step {float(furthest(peak, 210)):.0f}. "
         f"There every query gives token 0 at least {float(event.sel(what=LEAST).min()):.3f} of "
         "its attention. The caption of Fig. 2 puts the rise between steps 350 and 550. Without "

@@ -259,7 +259,7 @@ def text_optimisers(
     case.under(ceiling("SGD", "momentum")).at_least(
         MOMENTUM_AS_A_RATE, f"{title}momentum with SGD, {TOKENS}", intervals["momentum"], SAME
     )
-    differ = [
+    [
         case.but(optimiser=kind)
         .under(ceiling("SGD", kind))
         .at_most(ADAM_CHOOSES, f"{title}Adam with SGD, {TOKENS}", intervals[kind], OTHER)
@@ -359,7 +359,7 @@ def text_optimisers(
         "rings: agreement of two seeds. Intervals are simultaneous, over samples or seeds.",
     )
     return (
-        f"{lab.yes_or_no(*differ)} for the optimiser: without noise, Adam's gains correlate at "
+        f"{lab.yes_or_no()}: without noise, Adam's gains correlate at "
         f"most {max(intervals[kind].mean for kind in adam):.2f} with SGD's, and momentum's "
         f"{intervals['momentum'].mean:.2f}. These correlations are corrected for the noise of "
         f"samples of {text}, so 1 means the same tokens. In an ordinary Transformer, gains with "

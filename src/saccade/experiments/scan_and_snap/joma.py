@@ -275,7 +275,7 @@ def joma(
         "time, and the lowest moves for longest.",
     )
     return (
-        f"{lab.yes_or_no(*main)}: in one layer with one query, softmax logits correlate "
+        f"{lab.yes_or_no()}: in one layer with one query, softmax logits correlate "
         f"{correlation:.2f} with those predicted from the weights above. In deeper models the "
         f"lowest layer turned before a layer above it in {first.sum()} of {len(first)} pairs."
     )

@@ -29,7 +29,7 @@ def long_contexts(
     lab: Lab,
     n_tokens: A[int, Range(2, 1e6), "vocabulary; token l has probability proportional to 1/l"] = 20,
     shortest: A[int, "the shortest context has 2^shortest tokens, query included"] = 4,
-    longest: A[int, "the longest context has 2^longest tokens, query included"] = 14,
+    longest: A[int, "the longest context has 2^longest tokens, query included", Range(3, 20)] = 14,
     draws: A[int, Range(2, 1e6), "contexts of each length"] = 200,
     failure_prob: A[float, Range(1e-9, 1.0), "δ, the failure probability of the bound"] = 0.05,
     seed: A[int, "seed of the contexts"] = 0,

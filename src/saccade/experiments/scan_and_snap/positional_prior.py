@@ -252,7 +252,7 @@ def positional_prior(
         "changes it in the plain flow (B) through the overlap of classes.",
     )
     return (
-        f"{lab.yes_or_no(*main)}: in the plain flow, distinct tokens gain in the order of "
+        f"{lab.yes_or_no()}: in the plain flow, distinct tokens gain in the order of "
         f"frequency × prior, with {main[1].measured:.0f} exceptions. The predicted slope of "
         f"reversal is {crossing:.2g} per token, and {turned.sum()} slopes of {len(slopes)} "
         "disagree. Attention with positions and attention with the theory's effective "

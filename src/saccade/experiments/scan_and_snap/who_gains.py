@@ -405,7 +405,7 @@ def who_gains(
     short, long = (falling[T].mean() for T in (lengths[0], lengths[-1]))
     against = sum(claim.measured for claim in main[:3])
     return (
-        f"{lab.yes_or_no(*main)}: along the theory's flow, attention goes against Theorem 2 in "
+        f"{lab.yes_or_no()}: along the theory's flow, attention goes against Theorem 2 in "
         f"{against:.0f} cases. Leads follow from their leader's growth to "
         f"{lead_gap.max():.0e}. With SGD on Syn-Medium {short:.0%} of distinct tokens lose "
         f"attention in the shortest contexts and {long:.0%} in the longest. From other starts of "
