@@ -21,7 +21,9 @@ from saccade.lab.relation import centre
 from saccade.measures.fits import Interval
 from tests.experiments.small import SMALL
 
-pytestmark = pytest.mark.parametrize("name", SMALL)
+EVERY = pytest.mark.parametrize("name", SMALL)
+# Quick enough for every run of the tests; the others take minutes.
+QUICK = ("dilution", "next-direction", "symmetric-escape", "cycle")
 ENGINES = ("flow", "reduced_flow", "train")
 
 
@@ -48,12 +50,14 @@ def beyond(claim):
     return edge + sign * max(1e-9, 1e-3 * abs(edge))
 
 
+@EVERY
 def test_a_claim_fails_just_beyond_its_bound(name):
     for claim in decided(result(name).claims):
         if claim.verdict == HOLDS:
             assert measuring(claim, beyond(claim)).verdict == FAILS, claim.label
 
 
+@EVERY
 def test_a_missing_number_or_an_unmet_assumption_never_holds(name):
     for claim in result(name).claims:
         assert measuring(claim, np.nan).verdict != HOLDS, claim.label
@@ -124,6 +128,7 @@ def noticed(right, found):
     return right.verdict == FAILS and not close
 
 
+@pytest.mark.parametrize("name", QUICK)
 def test_every_claim_is_refuted_by_some_wrong_engine(name, monkeypatch):
     """A claim that no wrong engine changes depends on no simulation: it is a formula."""
     asked = experiment(name)
