@@ -57,7 +57,8 @@ def test_importing_warns_if_another_distribution_owns_files_of_the_package(
     tmp_path, owner, owns, is_named
 ):
     (tmp_path / "saccade").mkdir()
-    shutil.copy(saccade.__file__, tmp_path / "saccade")
+    for name in ("__init__.py", "__init__.pyi", "lazy.py"):
+        shutil.copy(Path(saccade.__file__).with_name(name), tmp_path / "saccade")
     (tmp_path / f"{owner}.dist-info").mkdir()
     (tmp_path / f"{owner}.dist-info" / "RECORD").write_text(f"x/RECORD,,\n{owns},,\n")
     printed = run("import sys; sys.path.insert(0, '.'); import saccade", cwd=tmp_path)

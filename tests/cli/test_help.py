@@ -131,7 +131,7 @@ def test_without_a_command_and_with_help_it_says_how_to_begin():
     for arguments in ((), ("help",), ("-h",), ("--help",)):
         code, printed, _ = called(*arguments)
         assert code == 0
-        assert "saccade reproduce first-force" in printed
+        assert "saccade reproduce long-contexts" in printed
 
 
 @pytest.mark.parametrize("command", [command for command in _COMMANDS if command != "run"])

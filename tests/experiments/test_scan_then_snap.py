@@ -48,7 +48,7 @@ def test_a_user_s_names_are_in_claims_film_and_figure(tmp_path):
     assert attention["y"]["label"] == "attention of class B"
     assert [line["name"] for line in attention["series"]][::2] == ["c", "2 common tokens"]
     assert "of c in class B" in growth["y"]["label"]
-    assert found.film.tokens == ["common", "d", "c"]
+    assert found.film["tokens"] == ["common", "d", "c"]
 
 
 def test_nothing_is_claimed_of_the_order_of_tokens_where_a_class_has_no_pair(tmp_path):

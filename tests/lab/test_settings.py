@@ -93,7 +93,6 @@ def test_the_settings_that_an_experiment_is_published_with_are_in_range(name):
 @pytest.mark.parametrize(
     "call",
     [
-        ("decoder-dynamics", "--remark-classes", "-1"),
         ("who-gains", "--ratios", "nan"),
         ("who-gains", "--ratios", "-1"),
         ("plain-descent", "--ratios", "0"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import saccade
 from saccade.errors import InputError
+from saccade.measures.groups import attention_between
 
 N_TIMES, N_SEQUENCES, N_LAYERS, N_HEADS, LENGTH = 2, 3, 2, 5, 7
 GROUPS = {"left": [0, 2, 3], "right": [4, 5], "both": [2, 4]}
@@ -31,7 +31,7 @@ def record() -> xr.Dataset:
 
 def test_attention_between_groups_is_the_mean_over_their_queries():
     made, maps = record(), record().attention_map.values
-    found = saccade.measures.groups.attention_between(made, GROUPS)
+    found = attention_between(made, GROUPS)
     assert found.attention.dims == ("time", "layer", "head", "of", "on")
     for of, queries in GROUPS.items():
         for on, keys in GROUPS.items():
@@ -45,7 +45,7 @@ def test_attention_between_groups_is_the_mean_over_their_queries():
 
 
 def test_the_head_that_maps_one_group_to_another_is_singled_out():
-    found = saccade.measures.groups.attention_between(record(), GROUPS)
+    found = attention_between(record(), GROUPS)
     beyond = (found.attention - found.uniform).sel(time=9, of="right", on="left")
     assert np.unravel_index(beyond.values.argmax(), beyond.shape) == (1, 3)
     assert float(beyond.max()) > 0.3 > float(np.sort(beyond.values.ravel())[-2])
@@ -54,13 +54,13 @@ def test_the_head_that_maps_one_group_to_another_is_singled_out():
 def test_masks_may_differ_between_sequences():
     mask = np.zeros((N_SEQUENCES, LENGTH), bool)
     mask[:, [4, 5]] = True
-    same = saccade.measures.groups.attention_between(record(), {"right": mask, "left": [0, 2, 3]})
+    same = attention_between(record(), {"right": mask, "left": [0, 2, 3]})
     xr.testing.assert_allclose(
         same,
-        saccade.measures.groups.attention_between(record(), {"right": [4, 5], "left": [0, 2, 3]}),
+        attention_between(record(), {"right": [4, 5], "left": [0, 2, 3]}),
     )
     mask[1] = False
-    other = saccade.measures.groups.attention_between(record(), {"right": mask, "left": [0, 2, 3]})
+    other = attention_between(record(), {"right": mask, "left": [0, 2, 3]})
     assert (abs(other.attention - same.attention).sel(of="right", on="left") > 1e-6).all()
 
 
@@ -70,7 +70,7 @@ def test_masks_may_differ_between_sequences():
 )
 def test_what_is_no_group_is_named(groups):
     with pytest.raises(InputError, match="groups"):
-        saccade.measures.groups.attention_between(record(), groups)
+        attention_between(record(), groups)
 
 
 def test_rows_that_were_not_kept_are_said():
@@ -78,6 +78,6 @@ def test_rows_that_were_not_kept_are_said():
     with pytest.raises(
         InputError, match="no row of the maps that were kept belongs to a token of `right`"
     ):
-        saccade.measures.groups.attention_between(some, GROUPS)
+        attention_between(some, GROUPS)
     with pytest.raises(InputError, match="must hold attention maps"):
-        saccade.measures.groups.attention_between(xr.Dataset(), GROUPS)
+        attention_between(xr.Dataset(), GROUPS)

@@ -150,7 +150,9 @@ def found(tmp_path_factory):
         codes[place.name] = f"import saccade; saccade.observe_checkpoints({str(place)!r})"
     for name, change in RUNS.items():
         change(watched_run(folder / name))
-        codes[name] = f"import saccade; saccade.load_record({str(folder / name)!r})"
+        codes[name] = (
+            f"from saccade.records.observation_log import watched; watched({str(folder / name)!r})"
+        )
     said, peak = opened(*codes.values())
     return dict(zip(codes, said, strict=True)), peak
 

@@ -7,7 +7,6 @@ the file and its name here. Your own file needs neither: `saccade run ./mine.py`
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import sys
@@ -20,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from saccade.errors import InputError, checked_choice
+from saccade.records.json_files import read_json
 from saccade.theories.papers import PAPERS
 
 QUESTIONS = {  # part -> names; a name is a file and a function: scan_then_snap.py, scan_then_snap
@@ -68,7 +68,7 @@ _PARTS = {paper.part: paper.theory for paper in PAPERS} | {"real_text": "Real te
 
 # What the default settings gave: question, answer, verdicts and seconds of each.
 STORED_ANSWERS = Path(__file__).with_name("answers.json")
-ANSWERS: dict[str, dict[str, Any]] = json.loads(STORED_ANSWERS.read_text(encoding="utf-8"))
+ANSWERS: dict[str, dict[str, Any]] = read_json(STORED_ANSWERS)
 
 
 def experiment(name: str) -> Any:

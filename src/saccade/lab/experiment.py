@@ -42,7 +42,7 @@ from saccade.lab.settings import check_settings
 from saccade.numerals import numerals_in
 from saccade.panels import Panel, specs, table_rows
 from saccade.processes import in_processes
-from saccade.records.json_files import write_json
+from saccade.records.json_files import parsed_json, write_json
 from saccade.records.schema import make_record, with_settings
 from saccade.records.store import save_record
 from saccade.records.writing import write_csv
@@ -311,7 +311,7 @@ class Lab:
 
 def conditions_of(run: xr.Dataset, rate: int = 0) -> dict[str, Condition]:
     """The theory's assumptions that an engine checked for this run, by name; of one pair of rates."""
-    stored = json.loads(run.attrs["assumptions"])[rate]["conditions"]
+    stored = parsed_json(run.attrs["assumptions"], [dict])[rate]["conditions"]
     return {row["name"]: Condition.of(row) for row in stored}
 
 
