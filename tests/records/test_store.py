@@ -555,10 +555,7 @@ def test_a_result_on_a_text_of_one_s_own_that_has_changed_is_not_replaced(tmp_pa
 
     @dataclass(frozen=True)
     class OfTexts:
-        texts: tuple[str, ...] = (
-            "wikitext-2",
-            str(tmp_path / "texts" / where),
-        )  # one of a name is not the user's
+        texts: tuple[str, ...] = (str(tmp_path / "texts" / where),)
 
     text = tmp_path / "texts" / "my.txt"
     text.parent.mkdir()
