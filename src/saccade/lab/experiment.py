@@ -162,12 +162,9 @@ class Result:
         """What a sweep maps over its settings: the measured value of every claim but controls, and
         the extra numbers.
         """
-        of_claims = {
-            re.sub(r" ?/ ?", " over ", claim.label): centre(claim.measured)  # Zarr: "/" is a folder
-            for claim in self.claims
-            if not claim.breaks
-        }
-        return of_claims | self.extra_numbers
+        found = {one.label: centre(one.measured) for one in self.claims if not one.breaks}
+        # "/" is a folder in Zarr
+        return {re.sub(r" ?/ ?", " over ", k): v for k, v in (found | self.extra_numbers).items()}
 
     def write(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Record, claims, tables, panels, figure and film into a folder, and what is said `about` it."""
